@@ -24,7 +24,7 @@ usage: bench decode [--mb N] [--rounds N] [--corpus long|short|mixed|fixtures]â€
        bench redact [--mb N] [--rounds N] [--json]
        bench run latency|overhead|tee|replay TAPLINE FOLDER [--smoke]
        bench run many FOLDER STREAM [COUNT | --smoke]
-       bench watch clients|hour FOLDER [--quick | --smoke] [--seconds N] [--rounds N]
+       bench watch clients|sessions|hour FOLDER [--quick | --smoke] [--seconds N] [--rounds N] [--follow N] [--batch N]
        bench make-stream PATH|- MB [--kind long|short|mixed]";
 
 fn main() -> ExitCode {
@@ -122,7 +122,7 @@ fn run_command(args: &[String]) -> Result<(), String> {
 }
 
 fn watch_command(args: &[String]) -> Result<(), String> {
-    let options = Options::read(args, &["--seconds", "--rounds"], &["--quick", "--smoke"])?;
+    let options = Options::read(args, &["--seconds", "--rounds", "--follow", "--batch"], &["--quick", "--smoke"])?;
     let is = |flag| !options.all(flag).is_empty();
     let mut extent = match () {
         () if is("--smoke") => watch::Extent::SMOKE,
@@ -131,7 +131,10 @@ fn watch_command(args: &[String]) -> Result<(), String> {
     };
     extent.seconds = options.number("--seconds", extent.seconds)?;
     extent.rounds = usize::try_from(options.number("--rounds", extent.rounds as u64)?).map_err(|error| error.to_string())?;
+    extent.follow = usize::try_from(options.number("--follow", extent.follow as u64)?).map_err(|error| error.to_string())?;
+    extent.batch = options.number("--batch", extent.batch)?.max(1);
     let text = match options.rest[..] {
+        ["sessions", folder] => watch::sessions(extent, folder.as_ref()),
         ["clients", folder] => watch::clients(extent, folder.as_ref()),
         ["hour", folder] => watch::hour(extent, folder.as_ref()),
         ["serve", ref rest @ ..] => watch::serve(rest).map(|()| String::new()),

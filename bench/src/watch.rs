@@ -2,6 +2,7 @@
 //! events, replayed fast.
 
 mod load;
+mod own;
 mod peer;
 mod server;
 
@@ -23,12 +24,14 @@ pub struct Extent {
     pub rounds: usize,
     /// How many events an hour has.
     pub events: u64,
+    /// How many events of a session are in one request, where each client has a session of its own.
+    pub batch: u64,
 }
 
 impl Extent {
-    pub const FULL: Self = Self { list: 9_000, follow: 1_000, seconds: 20, rounds: 3, events: 72_000 };
+    pub const FULL: Self = Self { list: 9_000, follow: 1_000, seconds: 20, rounds: 3, events: 72_000, batch: 20 };
     pub const QUICK: Self = Self { seconds: 8, rounds: 2, ..Self::FULL };
-    pub const SMOKE: Self = Self { list: 90, follow: 10, seconds: 2, rounds: 1, events: 2_000 };
+    pub const SMOKE: Self = Self { list: 90, follow: 10, seconds: 2, rounds: 1, events: 2_000, batch: 20 };
 }
 
 /// Serves for the others: `tapline FOLDER` or `peer`; `page HOME` for the browser.
@@ -36,8 +39,9 @@ pub fn serve(args: &[&str]) -> io::Result<()> {
     match args {
         ["tapline", folder] => server::tapline(folder.as_ref()),
         ["page", home] => server::page(home.as_ref()),
-        ["peer"] => peer::serve(),
-        _ => Err(io::Error::other("serve tapline FOLDER | page HOME | peer")),
+        ["peer"] => peer::serve(None),
+        ["peer", folder] => peer::serve(Some(folder.as_ref())),
+        _ => Err(io::Error::other("serve tapline FOLDER | page HOME | peer [FOLDER]")),
     }
 }
 
@@ -66,7 +70,7 @@ pub fn clients(extent: Extent, folder: &Path) -> io::Result<String> {
         let turn = load::turn(extent, &Load::Tapline, Child::tapline(&home)?)?;
         sizes = turn.sizes;
         turns[0].push(turn);
-        turns[1].push(load::turn(extent, &Load::Peer(sizes), Child::peer()?)?);
+        turns[1].push(load::turn(extent, &Load::Peer(sizes), Child::peer(None)?)?);
         std::fs::remove_dir_all(&home)?;
     }
     let mut out = format!(
@@ -79,7 +83,12 @@ pub fn clients(extent: Extent, folder: &Path) -> io::Result<String> {
         sizes[0],
         sizes[1]
     );
-    for (name, turns) in ["tapline", "axum broadcast"].iter().zip(&turns) {
+    write_turns(&mut out, &turns, extent.seconds);
+    Ok(out)
+}
+
+fn write_turns(out: &mut String, turns: &[Vec<Turn>; 2], seconds: u64) {
+    for (name, turns) in ["tapline", "axum broadcast"].iter().zip(turns) {
         for turn in turns {
             let _ = writeln!(
                 out,
@@ -89,7 +98,7 @@ pub fn clients(extent: Extent, folder: &Path) -> io::Result<String> {
                 ms(turn.session.at(0.99)),
                 ms(turn.list.at(0.99)),
                 turn.bytes_per_client as f64 / 1024.0,
-                turn.all.len() as f64 / extent.seconds as f64,
+                turn.all.len() as f64 / seconds as f64,
                 turn.wrong
             );
         }
@@ -107,6 +116,34 @@ pub fn clients(extent: Extent, folder: &Path) -> io::Result<String> {
         let kept = if ratio <= 1.2 { "kept" } else { "not kept" };
         let _ = writeln!(out, "  {what}, tapline / axum broadcast: {ratio:.2}× (medians; at most 1.2×: {kept})");
     }
+}
+
+/// As many sessions as followers, and both servers keep what is posted: how long an event takes to reach the one who follows its session.
+pub fn sessions(extent: Extent, folder: &Path) -> io::Result<String> {
+    raise_limit()?;
+    let own = own::Own { sessions: extent.follow, batch: extent.batch, seconds: extent.seconds };
+    let mut turns: [Vec<Turn>; 2] = [Vec::new(), Vec::new()];
+    let mut late = [Vec::new(), Vec::new()];
+    let mut sizes = [400, 800];
+    for round in 0..extent.rounds {
+        let home = folder.join(format!("sessions-{round}"));
+        for at in 0..2 {
+            let (load, child) = match at {
+                0 => (Load::Tapline, Child::tapline(&home)?),
+                _ => (Load::Peer(sizes), Child::peer(Some(&home.join("peer")))?),
+            };
+            let (turn, behind) = own::turn(own, &load, child)?;
+            sizes = turn.sizes;
+            turns[at].push(turn);
+            late[at].push(behind);
+        }
+        std::fs::remove_dir_all(&home)?;
+    }
+    let mut out = format!(
+        "{} clients, each follows a session of its own with 20 events a second, {} in a request; {} s, {} rounds in turns; an event has {} bytes; requests that were late: tapline {:?}, axum broadcast {:?}\n",
+        own.sessions, own.batch, own.seconds, extent.rounds, sizes[0], late[0], late[1]
+    );
+    write_turns(&mut out, &turns, extent.seconds);
     Ok(out)
 }
 

@@ -16,14 +16,14 @@ use super::Extent;
 use super::server::{Child, TOKEN};
 
 /// Events of the session in a second. One of them is a change of the list, too.
-const RATE: u64 = 20;
+pub(super) const RATE: u64 = 20;
 /// How long the servers have to get going.
-const WARM_UP: Duration = Duration::from_secs(3);
+pub(super) const WARM_UP: Duration = Duration::from_secs(3);
 /// The session.
 const SESSION: &str = "bench-1";
 /// A time is between these.
-const STAMP: (&str, &str) = ("zq", "qz");
-const DIGITS: usize = 13;
+pub(super) const STAMP: (&str, &str) = ("zq", "qz");
+pub(super) const DIGITS: usize = 13;
 
 /// Who is measured. A peer gets events of the same sizes.
 pub enum Load {
@@ -33,7 +33,7 @@ pub enum Load {
 
 /// Times, in microseconds.
 #[derive(Debug, Default)]
-pub struct Times(Vec<u64>);
+pub struct Times(pub(super) Vec<u64>);
 
 impl Times {
     pub fn at(&self, share: f64) -> u64 {
@@ -71,39 +71,41 @@ struct Client {
 
 /// What all clients got.
 #[derive(Default)]
-struct Got {
-    session: Vec<u64>,
-    list: Vec<u64>,
-    wrong: u64,
+pub(super) struct Got {
+    pub(super) session: Vec<u64>,
+    pub(super) list: Vec<u64>,
+    pub(super) wrong: u64,
     heads: usize,
-    bytes: [u64; 2],
-    events: [u64; 2],
+    pub(super) bytes: [u64; 2],
+    pub(super) events: [u64; 2],
 }
 
 /// All clients, and one place where the system tells which of them have something to read.
-struct Clients {
+pub(super) struct Clients {
     epoll: std::os::fd::OwnedFd,
     all: Vec<Client>,
     buffer: Vec<u8>,
     ready: Vec<epoll::Event>,
     began: Instant,
-    got: Got,
+    pub(super) got: Got,
 }
 
-fn micros(began: Instant) -> u64 {
+pub(super) fn micros(began: Instant) -> u64 {
     u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
 
 impl Clients {
-    fn new(began: Instant) -> io::Result<Self> {
+    pub(super) fn new(began: Instant) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let ready = Vec::with_capacity(1_024);
         Ok(Self { epoll, all: Vec::new(), buffer: vec![0; 64 << 10], ready, began, got: Got::default() })
     }
 
-    fn connect(&mut self, address: SocketAddr, follows: bool) -> io::Result<()> {
+    /// Follows a session, or the list.
+    pub(super) fn connect(&mut self, address: SocketAddr, session: Option<&str>) -> io::Result<()> {
         let mut stream = TcpStream::connect(address)?;
-        let path = if follows { format!("/api/v1/sessions/{SESSION}/events") } else { "/api/v1/events".to_owned() };
+        let follows = session.is_some();
+        let path = session.map_or_else(|| "/api/v1/events".to_owned(), |session| format!("/api/v1/sessions/{session}/events"));
         write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {TOKEN}\r\n\r\n")?;
         stream.set_nonblocking(true)?;
         let data = epoll::EventData::new_u64(self.all.len() as u64);
@@ -133,7 +135,7 @@ impl Clients {
         Ok(())
     }
 
-    fn read_for(&mut self, time: Duration, from: u64) -> io::Result<()> {
+    pub(super) fn read_for(&mut self, time: Duration, from: u64) -> io::Result<()> {
         let end = Instant::now() + time;
         while Instant::now() < end {
             self.read(from)?;
@@ -143,13 +145,16 @@ impl Clients {
 
     fn connect_all(&mut self, address: SocketAddr, list: usize, follow: usize) -> io::Result<()> {
         for n in 0..list + follow {
-            self.connect(address, n < follow)?;
+            self.connect(address, (n < follow).then_some(SESSION))?;
             // The system's queue of those who wait at the door is short.
-            while self.all.len() - self.got.heads > 64 {
-                self.read(u64::MAX)?;
-            }
+            self.wait_for_heads(64)?;
         }
-        while self.got.heads < self.all.len() {
+        self.wait_for_heads(0)
+    }
+
+    /// Reads until all clients but so many were let in.
+    pub(super) fn wait_for_heads(&mut self, but: usize) -> io::Result<()> {
+        while self.all.len() - self.got.heads > but {
             self.read(u64::MAX)?;
         }
         Ok(())
@@ -216,14 +221,14 @@ impl Client {
 }
 
 /// A connection that posts.
-struct Poster {
+pub(super) struct Poster {
     stream: TcpStream,
     address: SocketAddr,
     answer: Vec<u8>,
 }
 
 impl Poster {
-    fn new(address: SocketAddr) -> io::Result<Self> {
+    pub(super) fn new(address: SocketAddr) -> io::Result<Self> {
         let stream = TcpStream::connect(address)?;
         stream.set_nodelay(true)?;
         Ok(Self { stream, address, answer: vec![0; 64 << 10] })
@@ -260,20 +265,24 @@ impl Poster {
         }
     }
 
-    fn post(&mut self, path: &str, body: &str) -> io::Result<()> {
+    pub(super) fn post(&mut self, path: &str, body: &str) -> io::Result<()> {
         match self.ask("POST", path, body)? {
             200 => Ok(()),
             status => Err(io::Error::other(format!("the server answered {status} to {path}"))),
         }
     }
 
-    /// Begins a session of tapline's, and waits until it is there.
-    fn begin(&mut self) -> io::Result<()> {
-        let init = json!({"type": "system", "subtype": "init", "session_id": SESSION, "model": "claude-opus-4-7", "cwd": "/home/dev/shop", "tools": ["Bash"]});
+    /// Begins a session of tapline's.
+    pub(super) fn begin(&mut self, run: &str, session: &str) -> io::Result<()> {
+        let init = json!({"type": "system", "subtype": "init", "session_id": session, "model": "claude-opus-4-7", "cwd": "/home/dev/shop", "tools": ["Bash"]});
         let prompt =
-            json!({"type": "user", "session_id": SESSION, "message": {"role": "user", "content": "make the tests pass again"}});
-        self.post("/api/v1/ingest/bench", &format!("{init}\n{prompt}\n"))?;
-        while self.ask("GET", &format!("/api/v1/sessions/{SESSION}/steps?limit=1"), "")? != 200 {
+            json!({"type": "user", "session_id": session, "message": {"role": "user", "content": "make the tests pass again"}});
+        self.post(&format!("/api/v1/ingest/{run}"), &format!("{init}\n{prompt}\n"))
+    }
+
+    /// Waits until a session is there.
+    pub(super) fn wait_for(&mut self, session: &str) -> io::Result<()> {
+        while self.ask("GET", &format!("/api/v1/sessions/{session}/steps?limit=1"), "")? != 200 {
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(())
@@ -281,14 +290,20 @@ impl Poster {
 }
 
 /// Returns a line of a session.
-fn line(content: serde_json::Value, role: &str) -> String {
-    let mut line = json!({"type": role, "session_id": SESSION, "message": {"role": role, "content": [content]}}).to_string();
+fn line(session: &str, content: serde_json::Value, role: &str) -> String {
+    let mut line = json!({"type": role, "session_id": session, "message": {"role": role, "content": [content]}}).to_string();
     line.push('\n');
     line
 }
 
 fn said(stamp: &str) -> String {
+    said_in(SESSION, stamp)
+}
+
+/// Returns a line of a session in which the agent says something.
+pub(super) fn said_in(session: &str, stamp: &str) -> String {
     line(
+        session,
         json!({"type": "text", "text": format!("Looking at the next test, {stamp}: it expects **three** rows, and `cart.rs` returns two of them.")}),
         "assistant",
     )
@@ -296,13 +311,18 @@ fn said(stamp: &str) -> String {
 
 fn called(n: u64, stamp: &str) -> String {
     line(
+        SESSION,
         json!({"type": "tool_use", "id": format!("toolu_{n}"), "name": "Bash", "input": {"command": format!("cargo test {stamp}")}}),
         "assistant",
     )
 }
 
 fn answered(n: u64) -> String {
-    line(json!({"type": "tool_result", "tool_use_id": format!("toolu_{n}"), "content": "test result: ok. 12 passed"}), "user")
+    line(
+        SESSION,
+        json!({"type": "tool_result", "tool_use_id": format!("toolu_{n}"), "content": "test result: ok. 12 passed"}),
+        "user",
+    )
 }
 
 fn stamp(began: Instant) -> String {
@@ -350,7 +370,8 @@ pub fn turn(extent: Extent, load: &Load, server: Child) -> io::Result<Turn> {
     let address = server.address;
     let mut poster = Poster::new(address)?;
     if matches!(load, Load::Tapline) {
-        poster.begin()?;
+        poster.begin("bench", SESSION)?;
+        poster.wait_for(SESSION)?;
     }
     let before = server.memory()?;
     let mut clients = Clients::new(began)?;
@@ -392,7 +413,8 @@ pub fn turn(extent: Extent, load: &Load, server: Child) -> io::Result<Turn> {
 pub fn hour(events: u64, server: Child) -> io::Result<Vec<(String, u64)>> {
     let began = Instant::now();
     let mut poster = Poster::new(server.address)?;
-    poster.begin()?;
+    poster.begin("bench", SESSION)?;
+    poster.wait_for(SESSION)?;
     let mut clients = Clients::new(began)?;
     clients.connect_all(server.address, 10, 10)?;
     let mut samples = vec![("start".to_owned(), server.memory()?)];

@@ -1,11 +1,15 @@
-//! A plain axum broadcast of the same work, as its documentation shows it: what is posted goes to everybody who listens.
+//! A plain axum broadcast of the same work, as its documentation shows it: what is posted goes to everybody who listens. With a folder, what is
+//! posted is appended to a file and flushed to the disk first.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::io;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use axum::Router;
-use axum::extract::{Query, State};
+use axum::extract::{Path, Query, State};
 use axum::response::sse::{Event, Sse};
 use axum::routing::{get, post};
 use tokio::sync::broadcast;
@@ -22,11 +26,48 @@ struct Told {
     data: String,
 }
 
-/// A broadcast for the list, and one for the session.
+/// A broadcast for the list, and one for each session.
 #[derive(Clone)]
 struct Channels {
     list: broadcast::Sender<Told>,
-    session: broadcast::Sender<Told>,
+    sessions: Arc<RwLock<HashMap<String, broadcast::Sender<Told>>>>,
+    kept: Option<Arc<Kept>>,
+}
+
+/// The files of the runs.
+struct Kept {
+    folder: PathBuf,
+    files: Mutex<HashMap<String, Arc<File>>>,
+}
+
+impl Kept {
+    /// Appends bytes to the file of a run, and waits until they are on the disk.
+    fn append(&self, run: &str, data: &str) -> io::Result<()> {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = match files.get(run) {
+            Some(file) => Arc::clone(file),
+            None => {
+                let file = Arc::new(File::options().append(true).create(true).open(self.folder.join(run))?);
+                files.insert(run.to_owned(), Arc::clone(&file));
+                file
+            }
+        };
+        drop(files);
+        (&*file).write_all(data.as_bytes())?;
+        file.sync_data()
+    }
+}
+
+impl Channels {
+    /// Returns the broadcast of a session. All of the runs of the first benchmark are one.
+    fn session(&self, id: &str) -> broadcast::Sender<Told> {
+        let id = if id == "bench" { "bench-1" } else { id };
+        if let Some(known) = self.sessions.read().unwrap_or_else(PoisonError::into_inner).get(id) {
+            return known.clone();
+        }
+        let mut sessions = self.sessions.write().unwrap_or_else(PoisonError::into_inner);
+        sessions.entry(id.to_owned()).or_insert_with(|| broadcast::Sender::new(ROOM)).clone()
+    }
 }
 
 fn events(channel: &broadcast::Sender<Told>) -> Sse<impl Stream<Item = Result<Event, Infallible>> + use<>> {
@@ -34,28 +75,48 @@ fn events(channel: &broadcast::Sender<Told>) -> Sse<impl Stream<Item = Result<Ev
     Sse::new(told.map(|told| Ok(Event::default().id(told.id.to_string()).event(told.name).data(told.data))))
 }
 
-async fn take(State(channels): State<Channels>, Query(query): Query<HashMap<String, u64>>, data: String) -> &'static str {
-    let number = |name: &str| query.get(name).copied();
-    let told = |id: u64, name| Told { id, name, data: data.clone() };
-    if let Some(id) = number("step") {
-        let _ = channels.session.send(told(id, "step"));
+/// Each line of a body is an event.
+async fn take(
+    State(channels): State<Channels>,
+    Path(run): Path<String>,
+    Query(query): Query<HashMap<String, u64>>,
+    data: String,
+) -> &'static str {
+    if let Some(kept) = channels.kept.clone() {
+        let (run, data) = (run.clone(), data.clone());
+        let appended = tokio::task::spawn_blocking(move || kept.append(&run, &data)).await;
+        if !matches!(appended, Ok(Ok(()))) {
+            return "the disk failed\n";
+        }
     }
-    if let Some(id) = number("row") {
-        let _ = channels.session.send(told(id, "row"));
+    let told = |first: u64, name| data.lines().zip(first..).map(move |(line, id)| Told { id, name, data: line.to_owned() });
+    let channel = channels.session(&run);
+    for name in ["step", "row"] {
+        query.get(name).into_iter().flat_map(|id| told(*id, name)).for_each(|told| drop(channel.send(told)));
     }
-    if let Some(id) = number("list") {
-        let _ = channels.list.send(told(id, "session"));
-    }
+    query.get("list").into_iter().flat_map(|id| told(*id, "session")).for_each(|told| drop(channels.list.send(told)));
     "ok\n"
 }
 
+async fn follow(
+    State(channels): State<Channels>,
+    Path(id): Path<String>,
+) -> Sse<impl Stream<Item = Result<Event, Infallible>> + use<>> {
+    events(&channels.session(&id))
+}
+
 /// Serves until nobody needs it any more.
-pub fn serve() -> io::Result<()> {
+pub fn serve(folder: Option<&std::path::Path>) -> io::Result<()> {
     super::raise_limit()?;
-    let channels = Channels { list: broadcast::Sender::new(ROOM), session: broadcast::Sender::new(ROOM) };
+    let keep = |folder: &std::path::Path| {
+        std::fs::create_dir_all(folder)?;
+        Ok::<_, io::Error>(Arc::new(Kept { folder: folder.to_owned(), files: Mutex::default() }))
+    };
+    let kept = folder.map(keep).transpose()?;
+    let channels = Channels { list: broadcast::Sender::new(ROOM), sessions: Arc::default(), kept };
     let routes = Router::new()
         .route("/api/v1/events", get(|State(channels): State<Channels>| async move { events(&channels.list) }))
-        .route("/api/v1/sessions/{id}/events", get(|State(channels): State<Channels>| async move { events(&channels.session) }))
+        .route("/api/v1/sessions/{id}/events", get(follow))
         .route("/api/v1/ingest/{run}", post(take))
         .with_state(channels);
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(async {

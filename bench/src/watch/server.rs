@@ -24,8 +24,11 @@ impl Child {
         Self::start(&["tapline".as_ref(), home.as_os_str()])
     }
 
-    pub fn peer() -> io::Result<Self> {
-        Self::start(&["peer".as_ref()])
+    /// A peer, which keeps what is posted if it has a folder.
+    pub fn peer(folder: Option<&Path>) -> io::Result<Self> {
+        let mut args: Vec<&std::ffi::OsStr> = vec!["peer".as_ref()];
+        args.extend(folder.map(Path::as_os_str));
+        Self::start(&args)
     }
 
     fn start(args: &[&std::ffi::OsStr]) -> io::Result<Self> {

@@ -22,6 +22,8 @@ use crate::transcripts::recognise;
 /// Large reads mean fewer system calls, but the records of one read live at the same time, and should fit into the processor's cache. Every line
 /// is still returned at once.
 const CHUNK: usize = 64 << 10;
+/// Of a file that is followed, little comes at once, and many may be followed at the same time.
+const GROWTH: usize = 8 << 10;
 
 /// How a file that zstd has packed begins.
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -170,7 +172,7 @@ impl Source<Box<dyn Read + Send>> {
         if Recording::is_one(path) {
             let recording = Recording::open(path)?;
             let file = open(&recording.stdout())?;
-            return Self::of_recording(name, path, &recording, Box::new(file), options);
+            return Self::of_recording(name, path, &recording, Box::new(file), options, CHUNK);
         }
         if path.is_dir() {
             return Err(SourceError::Folder(path.to_owned()));
@@ -201,22 +203,26 @@ impl Source<Box<dyn Read + Send>> {
         if Recording::is_one(path) {
             let recording = Recording::open(path)?;
             let file = open(&recording.stdout(), Some(path.join("end.json")))?;
-            let source = Self::of_recording(name.clone(), path, &recording, file, options)?;
+            let source = Self::of_recording(name.clone(), path, &recording, file, options, GROWTH)?;
             let sent = SentBefore::of(&recording, source.arrivals.is_some(), true);
             return Ok(Self { sent, growing: Some(path.to_owned()), ..source });
         }
         let file = open(path, None)?;
-        Ok(Self { path: Some(path.to_owned()), ..Self::of(name.clone(), file, options)? })
+        Ok(Self { path: Some(path.to_owned()), ..Self::in_chunks(name.clone(), file, options, GROWTH)? })
     }
 }
 
 impl<R: Read> Source<R> {
     /// Reads from any reader. Errors use this name for it.
     pub fn of(name: impl Into<String>, reader: R, options: SourceOptions) -> Result<Self, SourceError> {
+        Self::in_chunks(name, reader, options, CHUNK)
+    }
+
+    fn in_chunks(name: impl Into<String>, reader: R, options: SourceOptions, chunk: usize) -> Result<Self, SourceError> {
         let SourceOptions { agent, format, line_limit, ending } = options;
         let name = name.into();
         let decoder = Decoder::with_line_limit(line_limit.unwrap_or(DEFAULT_LINE_LIMIT)).for_agent(agent);
-        let mut reader = BufReader::with_capacity(CHUNK, reader);
+        let mut reader = BufReader::with_capacity(chunk, reader);
         let head = if format == InputFormat::Auto { reader.fill_buf().unwrap_or_default() } else { &[] };
         if let Some(what) = packed::not_text(head) {
             return Err(SourceError::Packed { name, what });
@@ -260,13 +266,14 @@ impl<R: Read> Source<R> {
         recording: &Recording,
         stdout: R,
         mut options: SourceOptions,
+        chunk: usize,
     ) -> Result<Self, SourceError> {
         options.agent = options.agent.or_else(|| recording.meta.agent.as_deref().and_then(Agent::named));
         if options.format == InputFormat::Auto && recording.writes_lines() {
             options.format = InputFormat::Lines;
         }
         let Recorded { ending, run, notes } = recorded(recording, path, std::mem::take(&mut options.ending));
-        let mut source = Self { ending, run, notes, ..Self::of(name, stdout, options)? };
+        let mut source = Self { ending, run, notes, ..Self::in_chunks(name, stdout, options, chunk)? };
         source.note_end(recording);
         // The elements of an array were written together, whenever each of them happened.
         source.arrivals = recording.arrivals().filter(|_| source.input.shape() != InputShape::VerboseDocument);

@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use tapline_protocol::{Agent, Moment};
-use tapline_session::otlp::{Measures, RequestUsage};
+use tapline_session::otlp::{AgentSpan, Measures, Operation, RequestUsage, Spans};
 
 use crate::error::ArchiveError;
 use crate::index::Index;
 use crate::load::{Reader, Request, Selection, SessionFacts, load};
 use crate::prices::Prices;
+use crate::source::{Source, SourceOptions};
 use crate::stats::Query;
 
 /// What some requests used, and the sessions that they were made in.
@@ -64,6 +65,36 @@ fn leave_out_copies<T>(recordings: &mut Vec<(T, PathBuf)>) {
     }
 }
 
+/// Returns the recordings of a session, the oldest run first. Each run has a recording of its own; a transcript has all of them.
+pub fn runs(session: &SessionFacts) -> Vec<PathBuf> {
+    let there = session.files.iter().filter(|file| !file.gone);
+    let mut recordings: Vec<_> = there.filter_map(|file| Some((file.mtime, file.recording.clone()?))).collect();
+    recordings.sort();
+    leave_out_copies(&mut recordings);
+    recordings.into_iter().map(|(_, folder)| folder).collect()
+}
+
+/// Returns the span of a session that has several runs, as [`Spans`] of all of them make it. `None` if a run cannot be read.
+pub fn session_span(runs: &[PathBuf]) -> Option<AgentSpan> {
+    let (mut spans, mut error) = (Spans::default(), None);
+    for path in runs {
+        spans.begin_run();
+        let mut source = Source::open(path, SourceOptions::default()).ok()?;
+        while let Some((_, steps)) = source.advance().ok()? {
+            spans.note_agent(source.agent());
+            spans.note_fork(source.goes_on());
+            for step in &steps {
+                spans.accept(step);
+            }
+            // Only the last span is wanted.
+            drop(spans.take());
+        }
+        error = source.finish().summary.verdict.error_class();
+    }
+    spans.finish(error);
+    spans.take().into_iter().rfind(|span| span.operation == Operation::Session)
+}
+
 struct Measuring<'q> {
     query: &'q Query,
     usage: MeasuredUsage,
@@ -98,20 +129,8 @@ impl Reader for Measuring<'_> {
     }
 
     fn session(&mut self, session: SessionFacts) {
-        // Each run has a recording of its own. A transcript has all of them.
-        let mut recordings: Vec<_> = session
-            .files
-            .iter()
-            .filter(|file| !file.gone)
-            .filter_map(|file| Some((file.mtime, file.recording.clone()?)))
-            .collect();
-        recordings.sort();
-        leave_out_copies(&mut recordings);
-        let files = if recordings.is_empty() {
-            session.opens().map(PathBuf::from).into_iter().collect()
-        } else {
-            recordings.into_iter().map(|(_, folder)| folder).collect()
-        };
+        let recordings = runs(&session);
+        let files = if recordings.is_empty() { session.opens().map(PathBuf::from).into_iter().collect() } else { recordings };
         self.all.push((session.id, files));
     }
 }
@@ -140,5 +159,28 @@ mod tests {
         leave_out_copies(&mut all);
         assert_eq!(all, [plain, own, other]);
         std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn sub_agents_in_files_of_their_own_have_spans_below_the_calls_that_started_them() {
+        let folder =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/transcripts/codex-subagents/codex/archived_sessions");
+        let path = folder.join("rollout-2026-11-16T15-22-46-01a1e4f4-202e-78b3-9357-95885bd9ca01.jsonl");
+        let mut source = Source::open(&path, SourceOptions::default()).unwrap();
+        let mut spans = Spans::default();
+        while let Some((_, steps)) = source.advance().unwrap() {
+            spans.note_agent(source.agent());
+            for step in &steps {
+                spans.accept(step);
+            }
+        }
+        spans.finish(None);
+        let spans = spans.take();
+        let call = spans.iter().find(|span| span.text("gen_ai.tool.call.id") == Some("call_codex_subagents_2_1")).unwrap();
+        let agents: Vec<_> = spans.iter().filter(|span| span.parent == Some(call.span_id)).collect();
+        let [agent] = agents[..] else { panic!("{agents:?}") };
+        assert_eq!(agent.operation, Operation::InvokeAgent);
+        // It goes on after the call has its result.
+        assert!(call.start <= agent.start && call.end < agent.end && agent.error.is_none(), "{call:?} {agent:?}");
     }
 }

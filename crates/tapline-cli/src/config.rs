@@ -6,24 +6,41 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 use tapline_recording::{Redactor, SHORTEST_VALUE};
+use tapline_server::Budget;
 use tapline_session::rulefile::{self, File, Holds, Key, RuleFile, any};
+
+use crate::money::budget;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Config {
     redact: Redact,
+    serve: Serve,
 }
 
 /// What the file may contain.
 const FILE: File = File {
     kind: RuleFile::Config,
-    keys: &[Key("redact", Holds::Table(REDACT), "[redact] with env = [\"MY_TOKEN\"] below it")],
+    keys: &[
+        Key("redact", Holds::Table(REDACT), "[redact] with env = [\"MY_TOKEN\"] below it"),
+        Key("serve", Holds::Table(SERVE), "[serve] with budgets = [\"200\", \"shop=50\"] below it"),
+    ],
     example: "env = [\"MY_TOKEN\"], below a line with [redact]",
     other: (&[], RuleFile::Policy),
 };
 
 const REDACT: &[Key] =
     &[Key("patterns", Holds::List(any), "patterns = ['corp-[0-9]{6}']"), Key("env", Holds::List(any), "env = [\"MY_TOKEN\"]")];
+
+const SERVE: &[Key] = &[Key("budgets", Holds::List(|text| budget(text).err()), "budgets = [\"200\", \"shop=50\"]")];
+
+/// What `tapline serve` need not be told each time.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Serve {
+    /// What a month may cost, as `--budget` has it.
+    budgets: Vec<String>,
+}
 
 /// What is hidden in addition to the table.
 #[derive(Debug, Default, Deserialize)]
@@ -45,18 +62,33 @@ pub(crate) fn path() -> Option<PathBuf> {
 
 /// Returns the redactor with the table and the user's additions, and notes about additions that hide nothing.
 pub(crate) fn redactor() -> Result<(Redactor, Vec<String>)> {
-    let nothing = || Ok((Redactor::default(), Vec::new()));
-    let Some(path) = path() else { return nothing() };
+    let Some((path, text)) = file()? else { return Ok((Redactor::default(), Vec::new())) };
+    redactor_of(&path, &text, read(&path, &text)?.redact)
+}
+
+/// Returns the budgets of the file, for `tapline serve`.
+pub(crate) fn budgets() -> Result<Vec<Budget>> {
+    let Some((path, text)) = file()? else { return Ok(Vec::new()) };
+    let budgets = read(&path, &text)?.serve.budgets;
+    budgets.iter().map(|text| budget(text).map_err(anyhow::Error::msg)).collect()
+}
+
+/// Returns the file and its text. `None` if there is none.
+fn file() -> Result<Option<(PathBuf, String)>> {
+    let Some(path) = path() else { return Ok(None) };
     match std::fs::read_to_string(&path) {
-        Ok(text) => read(&path, &text),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => nothing(),
+        Ok(text) => Ok(Some((path, text))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
     }
 }
 
-fn read(path: &Path, text: &str) -> Result<(Redactor, Vec<String>)> {
-    let wrong = || format!("{} is wrong (`tapline help redact` describes it)", path.display());
-    let Config { redact: Redact { patterns, env } } = rulefile::read(text, &FILE).with_context(wrong)?;
+fn read(path: &Path, text: &str) -> Result<Config> {
+    let wrong = || format!("{} is wrong (`tapline help redact` and `tapline help serving` describe it)", path.display());
+    rulefile::read(text, &FILE).with_context(wrong)
+}
+
+fn redactor_of(path: &Path, text: &str, Redact { patterns, env }: Redact) -> Result<(Redactor, Vec<String>)> {
     if patterns.is_empty() && env.is_empty() {
         return Ok((Redactor::default(), Vec::new()));
     }

@@ -15,6 +15,7 @@ mod errors;
 mod exit;
 mod follow;
 mod init;
+mod money;
 mod otlp;
 mod output;
 mod page;

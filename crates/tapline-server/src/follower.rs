@@ -22,6 +22,9 @@ pub(crate) const RECENT: u64 = 30 * 60 * 1_000;
 /// A recording without an end may be of a run that waits.
 const RECORDED: u64 = 24 * 60 * 60 * 1_000;
 
+/// How many bytes of steps that changed stay in memory until they are told.
+const TOLD: usize = 256 << 10;
+
 /// How many characters of a folder a row has.
 const LONGEST_PATH: usize = 4_096;
 
@@ -78,7 +81,7 @@ pub(crate) struct Follower {
     source: Option<Source<Box<dyn Read + Send>>>,
     track: Track,
     cards: Cards,
-    /// The line of the file with which each step began.
+    /// The lines of the file with which the steps began that are not in the spool yet.
     lines: Vec<u64>,
     spool: Spool,
     agent: String,
@@ -104,6 +107,8 @@ impl std::fmt::Debug for Follower {
 pub(crate) struct Changed {
     /// The steps, new ones and others.
     pub(crate) steps: BTreeSet<usize>,
+    /// The first of them as JSON, as long as they have few bytes: whoever tells them need not read them again.
+    pub(crate) json: Vec<String>,
 }
 
 impl Follower {
@@ -171,7 +176,7 @@ impl Follower {
             }
             self.is_current = false;
         }
-        self.keep(&changed)?;
+        self.keep(&mut changed)?;
         if let Some(failed) = source.untold_end().filter(|_| self.is_current) {
             self.track.note_end(failed);
             self.spans.iter_mut().for_each(|spans| spans.note_end(failed));
@@ -183,23 +188,25 @@ impl Follower {
 
     fn accept(&mut self, step: &Step, changed: &mut Changed) {
         // A recording may have been found before it was marked as pushed. Its first byte comes after that.
-        if self.lines.is_empty() && self.origin == Origin::Recording && self.file.is_push() {
+        if self.cards.is_empty() && self.origin == Origin::Recording && self.file.is_push() {
             (self.origin, self.branch) = (Origin::Push, None);
         }
         let cards = self.cards.accept(step);
         self.track.accept(step, cards.first().and_then(|n| self.cards.get(*n)));
         self.spans.iter_mut().for_each(|spans| spans.accept(step));
-        self.lines.resize(self.cards.len(), step.line);
+        self.lines.resize(self.cards.len() - self.spool.len(), step.line);
         changed.steps.extend(cards);
     }
 
     /// Returns the step that a line of the file belongs to: the last one that began by then.
     pub(crate) fn step_at(&self, line: u64) -> Option<usize> {
-        self.lines.partition_point(|known| *known <= line).checked_sub(1)
+        self.spool.step_at(line).ok()?
     }
 
     /// Keeps what changed as JSON, and forgets it.
-    fn keep(&mut self, changed: &Changed) -> io::Result<()> {
+    fn keep(&mut self, changed: &mut Changed) -> io::Result<()> {
+        let mut room = TOLD;
+        let first = self.spool.len();
         for n in &changed.steps {
             let card = &self.cards[*n];
             let (agent, html) = (card.parent.map(agent_name), card.html());
@@ -210,9 +217,16 @@ impl Follower {
                 agent: agent.as_deref(),
                 html: &html,
             };
-            self.spool.put(*n, &serde_json::to_string(&row)?)?;
+            let line = n.checked_sub(first).and_then(|at| self.lines.get(at)).copied().unwrap_or_default();
+            let json = serde_json::to_string(&row)?;
+            self.spool.put(*n, line, &json)?;
             self.cards.release(*n);
+            room = room.saturating_sub(json.len());
+            if room > 0 {
+                changed.json.push(json);
+            }
         }
+        self.lines.clear();
         Ok(())
     }
 
@@ -298,6 +312,12 @@ impl Follower {
         self.spool.get(n)
     }
 
+    /// Returns how many things about the steps so far are in memory.
+    #[cfg(test)]
+    fn kept(&self) -> usize {
+        self.lines.len() + self.spool.kept() + self.cards.kept() + self.track.kept()
+    }
+
     /// Returns what the side panel shows.
     pub(crate) fn details(&self) -> Details {
         self.track.details()
@@ -353,4 +373,68 @@ fn kind_of(card: &Card) -> &'static str {
 fn branch_of(folder: &str) -> Option<String> {
     let head = std::fs::read_to_string(Path::new(folder).join(".git/HEAD")).ok()?;
     head.trim().strip_prefix("ref: refs/heads/").map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use super::*;
+    use crate::row::now;
+
+    /// A session of rounds: a text, a call and its result in each.
+    fn session(rounds: usize) -> String {
+        let mut text = String::new();
+        for n in 0..rounds {
+            let _ = write!(
+                text,
+                r#"{{"type":"assistant","session_id":"s","message":{{"id":"m{n}","role":"assistant","content":[{{"type":"text","text":"Now {n}."}},{{"type":"tool_use","id":"t{n}","name":"Bash","input":{{"command":"make {n}"}}}}]}}}}
+{{"type":"user","session_id":"s","message":{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"t{n}","content":"ok"}}]}}}}
+"#
+            );
+        }
+        text
+    }
+
+    fn read(folder: &Path, rounds: usize) -> Follower {
+        let path = folder.join(format!("{rounds}.jsonl"));
+        std::fs::write(&path, session(rounds)).unwrap();
+        let mut follower = Follower::open(SessionFile { path, recording: None }, false, folder, None).unwrap();
+        // The lines have no times, and only calls with times are in the timeline.
+        follower.source = follower.source.map(|source| source.timed_by(now));
+        while !follower.has_ended() {
+            follower.advance().unwrap();
+        }
+        follower
+    }
+
+    #[test]
+    fn memory_does_not_grow_with_the_steps() {
+        let folder = std::env::temp_dir().join(format!("tapline-follower-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let few = read(&folder, 20_000);
+        let many = read(&folder, 60_000);
+        assert_eq!((few.len(), many.len()), (40_000, 120_000));
+        assert!(many.kept() <= few.kept() + 4_096, "{} and {} things in memory", few.kept(), many.kept());
+        assert!(many.kept() < 32_768, "{}", many.kept());
+        // Everything can be found all the same.
+        let mut many = many;
+        for n in [0, 1, 777, 60_001, 119_998, 119_999] {
+            let step = many.step(n).unwrap();
+            assert!(step.starts_with(&format!("{{\"n\":{n},")), "{step}");
+            assert!(step.contains(&if n % 2 == 0 { format!("Now {}.", n / 2) } else { format!("make {}", n / 2) }), "{step}");
+            // Each round has two lines.
+            assert_eq!(many.step_at(n as u64 / 2 * 2 + 1), Some(n / 2 * 2 + 1));
+        }
+        let mut page = Vec::new();
+        many.page(59_999, 3, &mut page).unwrap();
+        let page: serde_json::Value = serde_json::from_slice(&[b"[", page.as_slice(), b"]"].concat()).unwrap();
+        assert_eq!(
+            page.as_array().unwrap().iter().map(|step| step["n"].as_u64().unwrap()).collect::<Vec<_>>(),
+            [59_999, 60_000, 60_001]
+        );
+        // The timeline has the calls of the end.
+        assert_eq!(many.details().spans.last().map(|span| span.step), Some(119_999));
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 }

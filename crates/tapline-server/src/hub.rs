@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::controls::Controls;
 use crate::feed::{Feed, FeedLimits};
-use crate::follower::{Follower, SessionFile};
+use crate::follower::{Changed, Follower, SessionFile};
 use crate::ingest::run_of;
 use crate::otlp::Otlp;
 use crate::row::{Origin, Row, now};
@@ -46,6 +46,8 @@ pub(crate) struct Live {
     asked: AtomicU64,
     /// How long its file was when it was read last.
     pub(crate) length: AtomicU64,
+    /// Who looks at its file.
+    pub(crate) looked_at: Mutex<()>,
     /// Whether readers do not know yet what was read.
     untold: AtomicBool,
     /// The name under which it is pushed, once it is known.
@@ -139,6 +141,11 @@ impl Hub {
         Self { shown: Mutex::default(), list, shelf, spools, controls, broken, otlp }
     }
 
+    /// Returns the folder for files without names.
+    pub(crate) fn spools(&self) -> &Path {
+        &self.spools
+    }
+
     fn open_follower(&self, file: &SessionFile, grows: bool) -> std::io::Result<Follower> {
         Follower::open(file.clone(), grows, &self.spools, self.otlp.as_ref().map(Otlp::spans))
     }
@@ -149,7 +156,7 @@ impl Hub {
         if let Some(otlp) = self.otlp.as_ref().filter(|_| !spans.is_empty())
             && self.of_file(&live.file.path).is_some_and(|shown| Arc::ptr_eq(&shown, live))
         {
-            otlp.offer(spans);
+            otlp.offer_of(&self.shelf, live.file.recording.as_deref(), follower.session(), spans);
         }
     }
 
@@ -157,7 +164,9 @@ impl Hub {
     pub(crate) fn end_export(&self) {
         let Some(otlp) = &self.otlp else { return };
         for live in self.live() {
-            otlp.offer(locked(&live.follower).last_spans());
+            let mut follower = locked(&live.follower);
+            let spans = follower.last_spans();
+            otlp.offer_of(&self.shelf, live.file.recording.as_deref(), follower.session(), spans);
         }
         otlp.finish();
     }
@@ -236,6 +245,7 @@ impl Hub {
             feed: Arc::new(Feed::new(SESSION)),
             asked: AtomicU64::new(0),
             length: AtomicU64::new(length),
+            looked_at: Mutex::default(),
             untold: AtomicBool::new(false),
             run: OnceLock::new(),
         });
@@ -269,7 +279,7 @@ impl Hub {
         let mut follower = locked(&live.follower);
         let changed = follower.advance();
         let failed = changed.is_err();
-        let steps = changed.map(|changed| changed.steps).unwrap_or_default();
+        let Changed { steps, json } = changed.unwrap_or_default();
         // First: whoever gets a snapshot has the number of steps that its events lead to.
         live.steps.store(follower.len(), Ordering::Release);
         let untold = live.untold.load(Ordering::Relaxed);
@@ -280,8 +290,9 @@ impl Hub {
             live.untold.store(false, Ordering::Relaxed);
             live.feed.skip();
         } else {
+            let mut json = json.into_iter();
             for n in steps {
-                match follower.step(n) {
+                match json.next().map_or_else(|| follower.step(n), Ok) {
                     Ok(step) => live.feed.publish_text("step", &step),
                     Err(_) => live.feed.skip(),
                 }
@@ -425,7 +436,9 @@ impl Hub {
     /// Stops reading a session. Its row is the archive's from now on.
     pub(crate) fn forget(&self, live: &Live) {
         if let Some(otlp) = &self.otlp {
-            otlp.offer(locked(&live.follower).last_spans());
+            let mut follower = locked(&live.follower);
+            let spans = follower.last_spans();
+            otlp.offer_of(&self.shelf, live.file.recording.as_deref(), follower.session(), spans);
         }
         let mut shown = locked(&self.shown);
         shown.by_path.remove(&live.file.path);

@@ -37,6 +37,7 @@ mod server;
 mod shelf;
 mod spool;
 mod sse;
+mod table;
 mod track;
 mod watch;
 

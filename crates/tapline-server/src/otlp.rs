@@ -5,13 +5,15 @@ mod target;
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use tapline_archive::telemetry::session_span;
 use tapline_protocol::Moment;
-use tapline_recording::Redactor;
+use tapline_recording::{Redactor, Stream};
 use tapline_session::otlp::{
     AgentSpan, Clean, Measures, Operation, OtlpResource, Spans, encode_metrics, encode_span, encode_traces,
 };
@@ -35,6 +37,10 @@ const BATCH: usize = 512;
 const BATCH_BYTES: usize = 1 << 20;
 /// How long spans wait for others to go with them.
 const GATHER: Duration = Duration::from_secs(1);
+/// Runs of a session that have more bytes together are not read again at the end of one of them.
+const REREAD: u64 = 64 << 20;
+/// How many runs are remembered that the archive may not know yet.
+const TOLD: usize = 1_024;
 /// How long the same spans are sent again.
 const PATIENCE: Duration = Duration::from_secs(5 * 60);
 /// How long to wait before the same spans are sent again when the server ends.
@@ -238,6 +244,8 @@ struct Shared {
 pub(crate) struct Otlp {
     shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// The last recordings whose sessions were told, and the ids of these.
+    told: Mutex<VecDeque<(String, PathBuf)>>,
 }
 
 impl Otlp {
@@ -259,7 +267,7 @@ impl Otlp {
         });
         let (sending, shelf) = (Arc::clone(&shared), Arc::clone(shelf));
         let thread = thread::Builder::new().name("otlp".to_owned()).spawn(move || sending.run(&shelf))?;
-        Ok(Self { shared, thread: Mutex::new(Some(thread)) })
+        Ok(Self { shared, thread: Mutex::new(Some(thread)), told: Mutex::default() })
     }
 
     /// Returns what makes spans of a session's steps.
@@ -276,6 +284,39 @@ impl Otlp {
         for span in spans.into_iter().filter(|span| span.end >= self.shared.started) {
             self.shared.offer(&span);
         }
+    }
+
+    /// Takes spans of a session. If it has several runs, its own span counts all of them: each has a recording, and whoever reads it knows
+    /// only that one.
+    pub(crate) fn offer_of(&self, archive: &Shelf, recording: Option<&Path>, id: Option<&str>, mut spans: Vec<AgentSpan>) {
+        if let Some((own, id)) = recording.zip(id) {
+            for span in spans.iter_mut().filter(|span| span.operation == Operation::Session) {
+                let runs = self.runs_with(archive, own, id);
+                if let Some(whole) = whole_span(&runs).filter(|whole| whole.span_id == span.span_id) {
+                    (span.start, span.attributes) = (whole.start.min(span.start), whole.attributes);
+                }
+            }
+        }
+        self.offer(spans);
+    }
+
+    /// Returns the recordings of a session's runs so far, the oldest first: those that the archive knows, those that were told since, and this one.
+    fn runs_with(&self, archive: &Shelf, own: &Path, id: &str) -> Vec<PathBuf> {
+        let mut told = locked(&self.told);
+        let mut runs = archive.runs(id);
+        for (_, run) in told.iter().filter(|(session, _)| session == id) {
+            if !runs.contains(run) {
+                runs.push(run.clone());
+            }
+        }
+        runs.retain(|run| run != own);
+        runs.push(own.to_owned());
+        told.retain(|(_, run)| run != own);
+        told.push_back((id.to_owned(), own.to_owned()));
+        if told.len() > TOLD {
+            told.pop_front();
+        }
+        runs
     }
 
     /// Sends what waits, and ends.
@@ -301,6 +342,13 @@ impl Otlp {
             self.shared.tell("OTLP: the receiver did not take everything before the end");
         }
     }
+}
+
+/// Returns the span of a session with several runs, unless they have too many bytes to be read again.
+fn whole_span(runs: &[PathBuf]) -> Option<AgentSpan> {
+    let length = |run: &PathBuf| std::fs::metadata(run.join(Stream::Stdout.file_name())).map_or(0, |meta| meta.len());
+    let is_small = runs.len() > 1 && runs.iter().map(length).sum::<u64>() <= REREAD;
+    if is_small { session_span(runs) } else { None }
 }
 
 impl Shared {

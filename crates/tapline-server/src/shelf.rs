@@ -1,6 +1,6 @@
 //! The archive behind the live sessions: rows of all sessions, costs and full text. What is new is read by a thread of its own.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use tapline_archive::facts::End;
 use tapline_archive::search::{SearchFound, SearchOptions, SearchQuery, TextIndex};
 use tapline_archive::sessions::{ListedSession, SessionFilter, SessionState, sessions};
 use tapline_archive::stats::{Query, Stats, stats};
-use tapline_archive::telemetry::measure;
+use tapline_archive::telemetry::{measure, runs};
 use tapline_archive::{ArchiveError, FolderMemory, Index, Places, Prices, Selection, project};
 use tapline_protocol::Moment;
 use tapline_recording::Redactor;
@@ -20,6 +20,8 @@ use crate::ingest;
 use crate::row::{Origin, Row, State, StateKind, TokenSums, now, written_ms};
 use crate::track::cut;
 
+/// How many runs that were pushed are shown where only some folders are watched. The one that was pushed to longest ago makes place.
+const PUSHED: usize = 512;
 /// An hour, in milliseconds.
 const HOUR: u64 = 60 * 60 * 1_000;
 
@@ -29,14 +31,16 @@ pub(crate) struct Shelved {
     pub(crate) row: Arc<Row>,
     /// What opens it, if it is still there.
     pub(crate) file: Option<SessionFile>,
+    /// The recordings of its runs, the oldest first.
+    pub(crate) runs: Vec<PathBuf>,
 }
 
 /// The archive.
 pub(crate) struct Shelf {
     folder: PathBuf,
     roots: Vec<PathBuf>,
-    /// Recordings elsewhere: what was pushed here.
-    pushed: Mutex<BTreeSet<PathBuf>>,
+    /// Recordings elsewhere: what was pushed here, the one that was pushed to last at the end.
+    pushed: Mutex<VecDeque<PathBuf>>,
     prices: Prices,
     rows: Mutex<Arc<HashMap<String, Shelved>>>,
     index: Mutex<Option<Index>>,
@@ -86,8 +90,13 @@ impl Shelf {
     /// Notes where a run is kept that is pushed here, in case nobody looks there.
     pub(crate) fn note_push(&self, folder: &Path) {
         let mut pushed = locked(&self.pushed);
-        if !pushed.contains(folder) && !self.roots.iter().any(|root| folder.starts_with(root)) {
-            pushed.insert(folder.to_owned());
+        if pushed.back().is_some_and(|last| last == folder) || self.roots.iter().any(|root| folder.starts_with(root)) {
+            return;
+        }
+        pushed.retain(|known| known != folder);
+        pushed.push_back(folder.to_owned());
+        if pushed.len() > PUSHED {
+            pushed.pop_front();
         }
     }
 
@@ -104,6 +113,11 @@ impl Shelf {
     /// Returns the row of a session.
     pub(crate) fn row(&self, id: &str) -> Option<Arc<Row>> {
         locked(&self.rows).get(id).map(|shelved| Arc::clone(&shelved.row))
+    }
+
+    /// Returns the recordings of a session's runs, the oldest first.
+    pub(crate) fn runs(&self, id: &str) -> Vec<PathBuf> {
+        locked(&self.rows).get(id).map(|shelved| shelved.runs.clone()).unwrap_or_default()
     }
 
     /// Reads what is new. Returns the rows that changed.
@@ -257,7 +271,7 @@ fn shelved(session: &ListedSession) -> Shelved {
         source,
         ..Row::default()
     };
-    Shelved { row: Arc::new(row), file }
+    Shelved { row: Arc::new(row), file, runs: runs(facts) }
 }
 
 #[cfg(test)]
@@ -265,6 +279,21 @@ mod tests {
     use super::*;
 
     const LINE: &str = "{\"type\":\"assistant\",\"sessionId\":\"one\",\"uuid\":\"u\",\"timestamp\":\"2026-01-01T00:00:00Z\",\"message\":{\"id\":\"m1\",\"model\":\"m\",\"role\":\"assistant\",\"usage\":{\"input_tokens\":1,\"output_tokens\":1},\"content\":[]}}\n";
+
+    #[test]
+    fn few_of_the_runs_that_were_pushed_are_remembered() {
+        let shelf = Shelf::new("archive".into(), vec!["watched".into()], Prices::embedded().clone());
+        let folder = |n: usize| PathBuf::from(format!("store/{n}"));
+        for n in 0..3 * PUSHED {
+            shelf.note_push(&folder(n));
+            // Somebody goes on pushing to the first one.
+            shelf.note_push(&folder(0));
+            shelf.note_push(Path::new("watched/one"));
+        }
+        let roots = shelf.roots();
+        assert_eq!(roots.len(), 1 + PUSHED);
+        assert!(roots.contains(&folder(0)) && roots.contains(&folder(3 * PUSHED - 1)) && !roots.contains(&folder(1)));
+    }
 
     #[test]
     fn the_end_reads_only_what_is_new_and_only_while_there_is_time() {

@@ -1,39 +1,28 @@
-//! The steps of a session as the page gets them, in a file without a name: memory holds only where each of them is. A session of any size
-//! can be paged that way, and the file goes with the server.
+//! The steps of a session as the page gets them, in a file without a name: memory does not even hold where each of them is. A session of any
+//! size can be paged that way, and the file goes with the server.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use uuid::Uuid;
+use crate::table::{Place, Table, nameless};
 
 /// How many bytes wait in memory before they are written.
-const PENDING: usize = 64 << 10;
+const PENDING: usize = 16 << 10;
 
 /// How many bytes of replaced steps the file may have, beside as many as the steps have.
 const SPARE: u64 = 1 << 20;
 
-fn nameless(folder: &Path) -> io::Result<File> {
-    let path = folder.join(Uuid::new_v4().simple().to_string());
-    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
-    std::fs::remove_file(&path)?;
-    Ok(file)
-}
-
-/// Where a step is in the file.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    offset: u64,
-    length: u32,
-}
+/// How many places are read at once.
+const AT_ONCE: usize = 1_024;
 
 /// The steps of a session.
 #[derive(Debug)]
 pub(crate) struct Spool {
     folder: PathBuf,
     file: File,
-    places: Vec<Place>,
+    places: Table,
     /// How many bytes the steps have. The others in the file are of steps that were replaced.
     used: u64,
     /// How much of the file is written. What waits comes after it.
@@ -44,8 +33,8 @@ pub(crate) struct Spool {
 impl Spool {
     /// Makes an empty one. Its file is private and has no name.
     pub(crate) fn create(folder: &Path) -> io::Result<Self> {
-        let file = nameless(folder)?;
-        Ok(Self { folder: folder.to_owned(), file, places: Vec::new(), used: 0, written: 0, pending: Vec::new() })
+        let (file, places) = (nameless(folder)?, Table::create(folder)?);
+        Ok(Self { folder: folder.to_owned(), file, places, used: 0, written: 0, pending: Vec::new() })
     }
 
     /// Returns how many steps there are.
@@ -57,28 +46,36 @@ impl Spool {
         self.written + self.pending.len() as u64
     }
 
-    /// Sets a step: the next one, or one that is there already.
-    pub(crate) fn put(&mut self, n: usize, json: &str) -> io::Result<()> {
+    /// Sets a step: the next one, which began with a line of the session's file, or one that is there already.
+    pub(crate) fn put(&mut self, n: usize, line: u64, json: &str) -> io::Result<()> {
         let length = u32::try_from(json.len()).map_err(|_| io::ErrorKind::InvalidData)?;
-        if let Some(old) = self.places.get(n).copied() {
+        let old = self.places.get(n)?;
+        if let Some(old) = old {
             self.used -= u64::from(old.length);
             // Text that types along is replaced again and again, mostly at the end.
             if old.offset + u64::from(old.length) == self.end() {
                 self.cut(old.offset);
             }
         }
-        let place = Place { offset: self.end(), length };
+        let place = Place { offset: self.end(), length, line: old.map_or(line, |old| old.line) };
         self.used += u64::from(length);
         self.pending.extend_from_slice(json.as_bytes());
-        if n < self.places.len() {
-            self.places[n] = place;
-        } else {
-            self.places.push(place);
-        }
+        self.places.set(n, place)?;
         if self.pending.len() >= PENDING {
             self.flush()?;
         }
         if self.end() > 2 * self.used + SPARE { self.compact() } else { Ok(()) }
+    }
+
+    /// Returns the last step that began by a line.
+    pub(crate) fn step_at(&self, line: u64) -> io::Result<Option<usize>> {
+        Ok(self.places.begun_by(line)?.checked_sub(1))
+    }
+
+    /// Returns how many steps are known in memory.
+    #[cfg(test)]
+    pub(crate) fn kept(&self) -> usize {
+        self.places.kept()
     }
 
     /// Forgets what comes after an offset.
@@ -101,23 +98,18 @@ impl Spool {
     /// Writes the steps to a new file, without those that were replaced.
     fn compact(&mut self) -> io::Result<()> {
         self.flush()?;
-        let mut new = Self {
-            file: nameless(&self.folder)?,
-            folder: self.folder.clone(),
-            places: Vec::with_capacity(self.places.len()),
-            used: 0,
-            written: 0,
-            pending: Vec::new(),
-        };
+        let mut new = Self::create(&self.folder)?;
         let mut step = Vec::new();
-        for place in &self.places {
-            step.resize(place.length as usize, 0);
-            self.file.read_exact_at(&mut step, place.offset)?;
-            new.places.push(Place { offset: new.end(), length: place.length });
-            new.used += u64::from(place.length);
-            new.pending.extend_from_slice(&step);
-            if new.pending.len() >= PENDING {
-                new.flush()?;
+        for from in (0..self.places.len()).step_by(AT_ONCE) {
+            for place in self.places.range(from, AT_ONCE)? {
+                step.resize(place.length as usize, 0);
+                self.file.read_exact_at(&mut step, place.offset)?;
+                new.places.set(new.places.len(), Place { offset: new.end(), ..place })?;
+                new.used += u64::from(place.length);
+                new.pending.extend_from_slice(&step);
+                if new.pending.len() >= PENDING {
+                    new.flush()?;
+                }
             }
         }
         *self = new;
@@ -127,7 +119,7 @@ impl Spool {
     /// Appends steps to JSON, with commas between them.
     pub(crate) fn page(&mut self, from: usize, limit: usize, out: &mut Vec<u8>) -> io::Result<()> {
         self.flush()?;
-        for (at, place) in self.places.iter().skip(from).take(limit).enumerate() {
+        for (at, place) in self.places.range(from, limit)?.into_iter().enumerate() {
             if at > 0 {
                 out.push(b',');
             }
@@ -154,30 +146,32 @@ mod tests {
     fn steps_are_paged_and_replaced() {
         let mut spool = Spool::create(&std::env::temp_dir()).unwrap();
         for n in 0..1_000 {
-            spool.put(n, &format!("{{\"n\":{n},\"html\":\"{}\"}}", "x".repeat(n))).unwrap();
+            spool.put(n, n as u64 / 2, &format!("{{\"n\":{n},\"html\":\"{}\"}}", "x".repeat(n))).unwrap();
         }
-        spool.put(3, "{\"n\":3}").unwrap();
+        spool.put(3, 9_999, "{\"n\":3}").unwrap();
         let mut out = Vec::new();
         spool.page(2, 3, &mut out).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), "{\"n\":2,\"html\":\"xx\"},{\"n\":3},{\"n\":4,\"html\":\"xxxx\"}");
         assert_eq!(spool.len(), 1_000);
         assert!(spool.get(999).unwrap().starts_with("{\"n\":999"));
         assert_eq!(spool.get(1_000).unwrap(), "");
+        // A step that is replaced stays where it began.
+        assert_eq!([0, 1, 2, 600].map(|line| spool.step_at(line).unwrap()), [Some(1), Some(3), Some(5), Some(999)]);
     }
 
     #[test]
     fn steps_that_are_replaced_leave_nothing_behind() {
         let mut spool = Spool::create(&std::env::temp_dir()).unwrap();
-        spool.put(0, "first").unwrap();
+        spool.put(0, 0, "first").unwrap();
         let text = |n: usize| format!("{{\"html\":\"{}\"}}", "x".repeat(n));
         // Text that types along, in one step and in two at once.
         for n in 0..20_000 {
-            spool.put(1, &text(n)).unwrap();
+            spool.put(1, 1, &text(n)).unwrap();
         }
         assert!(spool.file.metadata().unwrap().len() < 2 * SPARE && spool.end() < 30_000);
         for n in 0..20_000 {
-            spool.put(1, &text(n)).unwrap();
-            spool.put(2, &text(n / 2)).unwrap();
+            spool.put(1, 1, &text(n)).unwrap();
+            spool.put(2, 2, &text(n / 2)).unwrap();
             assert!(spool.end() <= 2 * spool.used + SPARE);
         }
         assert_eq!((spool.get(0).unwrap().as_str(), spool.len()), ("first", 3));

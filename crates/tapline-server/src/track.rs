@@ -1,6 +1,6 @@
 //! What the steps of a session add up to while they arrive: how it stands, what it does, its turns, sub-agents and calls. Memory is bounded.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use serde_json::Value;
 use tapline_protocol::Moment;
@@ -13,6 +13,8 @@ use crate::row::{AgentRow, Details, Now, OpenQuestion, SpanRow, State, StateKind
 
 /// How many calls, turns, sub-agents and so on are remembered of one session.
 const MOST: usize = 16_384;
+/// How many names of tools are told apart.
+const NAMES: usize = 1_024;
 /// How many open questions are remembered: all of them are in the row.
 const QUESTIONS: usize = 64;
 /// How many characters of a title are shown.
@@ -46,7 +48,11 @@ pub(crate) struct Track {
     behind: HashSet<String>,
     agents: Vec<AgentRow>,
     agent_at: HashMap<String, usize>,
-    spans: Vec<SpanRow>,
+    /// When calls ran: the last of them, and how many came before these.
+    spans: VecDeque<Span>,
+    earlier: usize,
+    /// The names of tools.
+    names: Vec<String>,
     limit_until: Option<String>,
 }
 
@@ -67,6 +73,17 @@ struct OpenCall {
     time: Option<Moment>,
     agent: Option<String>,
     span: Option<usize>,
+}
+
+/// When a call ran. There are many of them, so they are small.
+#[derive(Debug)]
+struct Span {
+    step: u32,
+    agent: Option<u32>,
+    /// The place of the tool among the names.
+    name: u16,
+    start: Moment,
+    end: Option<Moment>,
 }
 
 #[derive(Debug)]
@@ -255,13 +272,36 @@ impl Track {
 
     fn call(&mut self, call: &Call, card: &Card, time: Option<Moment>) {
         let agent = card.parent.map(agent_name);
-        let span = time.and_then(written).filter(|_| self.spans.len() < MOST).map(|start| {
-            self.spans.push(SpanRow { step: card.n, name: cut(&call.name), start, end: None, agent: agent.clone() });
-            self.spans.len() - 1
-        });
+        let span = time.map(|start| self.begin_span(&call.name, card, start));
         if let Some(id) = call.id.clone().filter(|_| self.calls.len() < MOST) {
             let (name, doing, title) = (cut(&call.name), cut(&call.doing), cut(&call.title));
             self.calls.insert(id, OpenCall { n: card.n, name, doing, title, time, agent, span });
+        }
+    }
+
+    /// Notes when a call begins. Returns the number of its span.
+    fn begin_span(&mut self, name: &str, card: &Card, start: Moment) -> usize {
+        let name = cut(name);
+        let known = self.names.iter().position(|known| *known == name);
+        let place = known.unwrap_or_else(|| {
+            if self.names.len() < NAMES {
+                self.names.push(name);
+            }
+            self.names.len() - 1
+        });
+        let short = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let (step, agent, name) = (short(card.n), card.parent.map(short), u16::try_from(place).unwrap_or(u16::MAX));
+        self.spans.push_back(Span { step, agent, name, start, end: None });
+        if self.spans.len() > MOST {
+            self.spans.pop_front();
+            self.earlier += 1;
+        }
+        self.earlier + self.spans.len() - 1
+    }
+
+    fn end_span(&mut self, number: usize, end: Option<Moment>) {
+        if let Some(span) = number.checked_sub(self.earlier).and_then(|at| self.spans.get_mut(at)) {
+            span.end = end;
         }
     }
 
@@ -273,7 +313,7 @@ impl Track {
         }
         let Some(open) = self.calls.remove(id) else { return };
         if let Some(span) = open.span {
-            self.spans[span].end = time.and_then(written);
+            self.end_span(span, time);
         }
         self.stand(StateKind::Running, time, None);
     }
@@ -378,12 +418,29 @@ impl Track {
         (self.context.0 > 0).then(|| (self.context.0 as f64 / window as f64).min(1.0))
     }
 
+    fn span(&self, span: &Span) -> Option<SpanRow> {
+        Some(SpanRow {
+            step: span.step as usize,
+            name: self.names.get(usize::from(span.name))?.clone(),
+            start: written(span.start)?,
+            end: span.end.and_then(written),
+            agent: span.agent.map(|step| agent_name(step as usize)),
+        })
+    }
+
+    /// Returns how many things are remembered.
+    #[cfg(test)]
+    pub(crate) fn kept(&self) -> usize {
+        let maps = self.calls.len() + self.behind.len() + self.agent_at.len();
+        maps + self.questions.len() + self.turns.len() + self.agents.len() + self.spans.len() + self.names.len()
+    }
+
     /// Returns what the side panel shows.
     pub(crate) fn details(&self) -> Details {
         Details {
             turns: self.turns.clone(),
             agents: self.agents.clone(),
-            spans: self.spans.clone(),
+            spans: self.spans.iter().filter_map(|span| self.span(span)).collect(),
             verdict: self.verdict.clone(),
         }
     }
@@ -476,6 +533,27 @@ mod tests {
             }
         });
         assert_eq!((seen.join(" "), end.agents.len()), ("running finished".to_owned(), 1));
+    }
+
+    #[test]
+    fn a_sub_agent_of_a_transcript_is_at_work_until_it_is_told_that_it_ended() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../fixtures/transcripts/claude-background/claude/projects/-home-dev-claude-background");
+        let path = folder.join("65c4a9db-53af-4ecc-a4cd-c213ed6d4b27.jsonl");
+        let mut source = Source::open(&path, SourceOptions::default()).unwrap();
+        let (mut track, mut cards, mut seen) = (Track::default(), Cards::default(), Vec::new());
+        while let Some((_, steps)) = source.advance().unwrap() {
+            for step in &steps {
+                let changed = cards.accept(step);
+                track.accept(step, changed.first().and_then(|n| cards.get(*n)));
+                let states = track.agents.iter().map(|agent| agent.state.clone());
+                seen.extend(states.map(|state| (state, matches!(step.what, What::Task(_)))));
+            }
+        }
+        // It is at work when its call has its answer, and until its task ends.
+        let ends = seen.iter().position(|(state, _)| state == "finished").unwrap();
+        assert!(ends > 3 && seen[ends].1 && seen[..ends].iter().all(|(state, _)| state == "running"), "{seen:?}");
+        assert!(seen[ends..].iter().all(|(state, _)| state == "finished"), "{seen:?}");
     }
 
     #[test]

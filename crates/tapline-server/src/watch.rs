@@ -1,5 +1,5 @@
-//! The watcher: one thread that looks for files that appear and grow, and one that keeps the archive's rows current. Looking every now and
-//! then is enough, works on every file system, and needs nothing set up.
+//! The watcher: one thread that looks for files that appear and grow, one that reads what is pushed, and one that keeps the archive's rows
+//! current. Looking every now and then is enough, works on every file system, and needs nothing set up.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -20,6 +20,8 @@ const TICK: Duration = Duration::from_millis(200);
 /// How often it is asked whether something appeared in a folder, if there are few of them.
 const PEEK: Duration = Duration::from_millis(50);
 const FEW: usize = 256;
+/// How often a folder is looked at when something appeared in it. The first times are soon after each other.
+const LOOKS: i32 = 4;
 /// How often folders are looked at.
 const SCAN: Duration = Duration::from_secs(1);
 /// How often the archive's rows are made anew, while something grows.
@@ -97,7 +99,7 @@ impl Watch {
             let (hub, stop) = (Arc::clone(hub), Arc::clone(&stop));
             thread::Builder::new().name(name.to_owned()).spawn(move || run(&hub, &stop))
         };
-        let threads = vec![spawn("watch", watch)?, spawn("shelve", shelve)?];
+        let threads = vec![spawn("watch", watch)?, spawn("pushed", read_pushes)?, spawn("shelve", shelve)?];
         Ok(Self { stop, threads, hub: Arc::clone(hub) })
     }
 
@@ -137,15 +139,22 @@ type Beside = HashMap<PathBuf, (u64, Instant)>;
 struct Folders(HashMap<PathBuf, Option<SystemTime>>);
 
 impl Folders {
-    /// Takes the folders of these files that were used lately, and those above them.
-    fn note(&mut self, places: &Places) {
+    /// Returns when something last appeared in each folder.
+    fn now(&self) -> HashMap<PathBuf, Option<SystemTime>> {
+        self.0.keys().map(|path| (path.clone(), changed_at(path))).collect()
+    }
+
+    /// Takes the folders of these files that were used lately, and those above them. What was known before the files were listed counts: a
+    /// file that appeared while they were is seen by the next look.
+    fn note(&mut self, places: &Places, before: &HashMap<PathBuf, Option<SystemTime>>) {
         let used = |path: &&Path| changed_at(path).and_then(|at| at.elapsed().ok()).is_none_or(|age| age < USED);
         let above = places.files.iter().flat_map(|found| {
             let file = found.recording.as_ref().unwrap_or(&found.path);
             file.ancestors().skip(1).take(2)
         });
         let folders: HashSet<&Path> = above.chain(places.roots.iter().map(PathBuf::as_path)).collect();
-        self.0 = folders.into_iter().filter(used).map(|path| (path.to_owned(), changed_at(path))).collect();
+        let at = |path: &Path| before.get(path).copied().unwrap_or_else(|| changed_at(path));
+        self.0 = folders.into_iter().filter(used).map(|path| (path.to_owned(), at(path))).collect();
     }
 
     fn have_changed(&self) -> bool {
@@ -163,8 +172,8 @@ fn watch(hub: &Arc<Hub>, stop: &Stop) {
     let mut folders = Folders::default();
     let mut soon = 0_i32;
     loop {
-        // A folder appears before the files in it do, so one look is not enough.
-        soon = if folders.have_changed() { 3 } else { (soon - 1).max(0) };
+        // A folder appears before the files in it do, and a file before its first line, so one look is not enough.
+        soon = if folders.have_changed() { LOOKS } else { (soon - 1).max(0) };
         if soon > 0 || scanned.is_none_or(|scanned| scanned.elapsed() >= SCAN) {
             scan(hub, &mut beside, &mut folders, stop);
             scanned = Some(Instant::now());
@@ -181,12 +190,11 @@ fn watch(hub: &Arc<Hub>, stop: &Stop) {
             more |= hub.attempt(&live, || look(hub, &live, stop)).unwrap_or(false);
         }
         stop.ready.store(true, Ordering::Relaxed);
-        let next = Instant::now() + TICK;
+        let next = Instant::now() + if soon > LOOKS - 2 { PEEK } else { TICK };
         loop {
             let time = if more { Duration::ZERO } else { next.saturating_duration_since(Instant::now()).min(PEEK) };
-            let Some(pushed) = stop.wait_for_pushes(time) else { return };
-            for folder in &pushed {
-                more |= look_at_push(hub, folder, stop);
+            if stop.wait(time) {
+                return;
             }
             if more || next <= Instant::now() || folders.0.len() < FEW && folders.have_changed() {
                 break;
@@ -195,11 +203,27 @@ fn watch(hub: &Arc<Hub>, stop: &Stop) {
     }
 }
 
+/// Reads what is pushed, at once: it does not wait until folders were looked at.
+fn read_pushes(hub: &Arc<Hub>, stop: &Stop) {
+    let mut unread: HashSet<PathBuf> = HashSet::new();
+    loop {
+        let time = if unread.is_empty() { SCAN } else { Duration::ZERO };
+        let Some(pushed) = stop.wait_for_pushes(time) else { return };
+        unread.extend(pushed);
+        unread.retain(|folder| look_at_push(hub, folder, stop));
+    }
+}
+
 /// Looks at a recording that somebody pushed to. Returns whether there is more to read.
 fn look_at_push(hub: &Arc<Hub>, folder: &Path, stop: &Stop) -> bool {
     let path = folder.join(Stream::Stdout.file_name());
     let begin = || {
-        let has_room = hub.live().len() < MOST && !hub.knows(&path);
+        let is_new = !hub.knows(&path);
+        let has_room = hub.live().len() < MOST && is_new;
+        if is_new {
+            // Whoever wants to read it finds it in the archive's rows.
+            stop.grew.store(true, Ordering::Relaxed);
+        }
         has_room.then(|| hub.follow(SessionFile { path: path.clone(), recording: Some(folder.to_owned()) }, true)).flatten()
     };
     hub.of_file(&path).or_else(begin).and_then(|live| hub.attempt(&live, || look(hub, &live, stop))).unwrap_or(false)
@@ -207,6 +231,8 @@ fn look_at_push(hub: &Arc<Hub>, folder: &Path, stop: &Stop) -> bool {
 
 /// Looks whether a session grew. Returns whether there is more to read.
 fn look(hub: &Arc<Hub>, live: &Arc<Live>, stop: &Stop) -> bool {
+    // Two who look at the same time must not take an older length for a file that was cut.
+    let _turn = locked(&live.looked_at);
     let length = std::fs::metadata(&live.file.path).map_or(0, |meta| meta.len());
     let known = live.length.swap(length, Ordering::Relaxed);
     let (is_current, has_ended) = {
@@ -226,8 +252,9 @@ fn look(hub: &Arc<Hub>, live: &Arc<Live>, stop: &Stop) -> bool {
 
 fn scan(hub: &Arc<Hub>, beside: &mut Beside, folders: &mut Folders, stop: &Stop) {
     let now = now().as_millis();
+    let before = folders.now();
     let places = hub.shelf.places();
-    folders.note(&places);
+    folders.note(&places, &before);
     let age = |found: &Found| now.saturating_sub((found.mtime / 1_000_000).max(0).cast_unsigned());
     let file = |found: &Found| SessionFile { path: found.path.clone(), recording: found.recording.clone() };
     // One that ended a moment ago is shown at once, too: the archive needs a while.

@@ -256,10 +256,30 @@ impl Transcript {
             }
         }
         self.begin(place, told);
+        self.launched(line, results.first(), place, told);
         let decision = line.get("permissionDecision").filter(|decision| decision.kind() == Kind::Object);
         let decided = results.first().zip(decision);
         let decided = decided.map(|(call, how)| format!(r#"[{{"id":{},"permission_decision":{}}}]"#, json(call), how.raw()));
         self.tell("user", place, &[("message", Some(message.raw())), ("tool_result_meta", decided.as_deref())], told);
+    }
+
+    /// A sub-agent goes on in the background. Its call has a result at once; a stream says with an event what that means.
+    fn launched(&mut self, line: Value<'_>, call: Option<&String>, place: &Place<'_>, told: &mut Vec<StreamPart>) {
+        let Some(result) =
+            line.get("toolUseResult").filter(|result| result.get("isAsync").and_then(Value::as_bool) == Some(true))
+        else {
+            return;
+        };
+        let Some((task, call)) = text(result.get("agentId")).zip(call) else { return };
+        let (task, call, description) = (json(&task), json(call), text(result.get("description")).as_deref().map(json));
+        let more = [
+            ("subtype", Some("\"task_started\"")),
+            ("task_id", Some(&*task)),
+            ("tool_use_id", Some(&*call)),
+            ("description", description.as_deref()),
+            ("task_type", Some("\"local_agent\"")),
+        ];
+        self.tell("system", place, &more, told);
     }
 
     /// A background task has ended. The agent is told in words; a stream says it with an event.
@@ -269,12 +289,13 @@ impl Transcript {
             Some(json(rest.split_once(&format!("</{tag}>"))?.0))
         };
         let (task, call) = (within("task-id"), within("tool-use-id"));
-        let (status, summary) = (within("status"), within("summary"));
+        // Whoever is told of a task is told that it ended.
+        let (status, summary) = (within("status").unwrap_or_else(|| json("completed")), within("summary"));
         let more = [
             ("subtype", Some("\"task_notification\"")),
             ("task_id", task.as_deref()),
             ("tool_use_id", call.as_deref()),
-            ("status", status.as_deref()),
+            ("status", Some(&*status)),
             ("summary", summary.as_deref()),
         ];
         self.tell("system", place, &more, told);

@@ -10,6 +10,11 @@ use super::telling::{About, StreamPart, Teller, json, line_of, text, written};
 /// Functions that run a command.
 const SHELLS: [&str; 5] = ["exec_command", "shell_command", "shell", "container.exec", "local_shell"];
 
+/// The functions for sub-agents are in this namespace.
+const COLLABORATION: &str = "collaboration";
+/// How many sub-agents are told apart.
+const AGENTS: usize = 4_096;
+
 /// A rollout that is being turned into a stream.
 #[derive(Debug, Default)]
 pub(super) struct Rollout {
@@ -22,6 +27,8 @@ pub(super) struct Rollout {
     /// The last total of the thread, as JSON.
     usage: Option<String>,
     is_interrupted: bool,
+    /// The threads of sub-agents, and the calls that started them.
+    agents: Vec<(String, String)>,
     /// A number for items without an id.
     items: u64,
 }
@@ -109,6 +116,18 @@ impl Rollout {
             ];
             Self::item("started", &item, at, told);
             "file_change"
+        } else if text(payload.get("namespace")).is_some_and(|space| space == COLLABORATION) {
+            let tool = json(if name == "wait_agent" { "wait" } else { &name });
+            let prompt = arguments.and_then(|given| text(given.get("message"))).as_deref().map(json);
+            let item = [
+                ("id", Some(&*id)),
+                ("type", Some("\"collab_tool_call\"")),
+                ("tool", Some(&*tool)),
+                ("prompt", prompt.as_deref()),
+                ("status", Some("\"in_progress\"")),
+            ];
+            Self::item("started", &item, at, told);
+            "collab_tool_call"
         } else {
             // `mcp__server__tool`, or a tool of Codex itself.
             let (server, tool) = name.strip_prefix("mcp__").and_then(|name| name.split_once("__")).unwrap_or(("codex", &name));
@@ -170,6 +189,9 @@ impl Rollout {
             let parts: Vec<_> = parts.filter_map(|part| part.get("text").and_then(Value::as_str)).collect();
             return self.prompt(&parts.join("\n"), at, told);
         }
+        if kind == "SubAgentActivity" {
+            return self.sub_agent(item, at, told);
+        }
         let Some(call) = text(item.get("id")).filter(|_| kind == "CommandExecution") else { return };
         if !self.done.insert(call.clone()) {
             return;
@@ -186,6 +208,26 @@ impl Rollout {
         ];
         Self::item("completed", &pairs, at, told);
         self.open.retain(|(open, _)| *open != call);
+    }
+
+    /// A sub-agent has begun, or ended. The call that started it says so.
+    fn sub_agent(&mut self, item: Value<'_>, at: Option<Moment>, told: &mut Vec<StreamPart>) {
+        let Some((thread, how)) = text(item.get("agent_thread_id")).zip(text(item.get("kind"))) else { return };
+        let has_begun = how == "started";
+        if let Some(call) = text(item.get("id")).filter(|_| has_begun && self.agents.len() < AGENTS) {
+            self.agents.push((thread.clone(), call));
+        }
+        let Some((_, call)) = self.agents.iter().rfind(|(known, _)| *known == thread) else { return };
+        let (id, thread, how) = (json(call), json(&thread), json(if has_begun { "running" } else { &how }));
+        let (threads, states) = (format!("[{thread}]"), format!("{{{thread}:{{\"status\":{how}}}}}"));
+        let item = [
+            ("id", Some(&*id)),
+            ("type", Some("\"collab_tool_call\"")),
+            ("tool", Some("\"spawn_agent\"")),
+            ("receiver_thread_ids", Some(&*threads)),
+            ("agents_states", Some(&*states)),
+        ];
+        Self::item("updated", &item, at, told);
     }
 
     fn prompt(&mut self, said: &str, at: Option<Moment>, told: &mut Vec<StreamPart>) {

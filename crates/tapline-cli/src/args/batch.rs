@@ -8,7 +8,7 @@ use tapline_protocol::Agent;
 
 use super::Look;
 use super::run::duration;
-use super::sessions::dollars;
+use crate::money::dollars;
 use crate::{agents, exit};
 
 /// Run many jobs from a file: in parallel, within a budget, with retries and steps, and results in one place

@@ -7,7 +7,7 @@ use clap::Args;
 use tapline_server::Budget;
 
 use super::archive::Prices;
-use super::sessions::dollars;
+use crate::money::budget;
 
 /// Watch all sessions in a browser, live
 ///
@@ -45,7 +45,7 @@ pub(crate) struct Serve {
     /// Let the page answer, interrupt and stop runs and chats that are pushed here (`tapline run --push`, `tapline chat --push`)
     #[arg(long)]
     pub(crate) allow_control: bool,
-    /// Warn on the page when a month costs more than this, in USD: in all, or in projects with this in their folder's path; can be repeated
+    /// Warn on the page when a month costs more than this, in USD: in all, or in projects with this in their folder's path; can be repeated [default: those of config.toml]
     #[arg(long, value_name = "[PROJECT=]USD", value_parser = budget)]
     pub(crate) budget: Vec<Budget>,
     /// Send spans and metrics of what happens from now on to this OpenTelemetry receiver [default: $OTEL_EXPORTER_OTLP_ENDPOINT]
@@ -58,31 +58,4 @@ pub(crate) struct Serve {
     pub(crate) otlp_content: bool,
     #[command(flatten)]
     pub(crate) prices: Prices,
-}
-
-/// Reads `200` or `shop=50`.
-fn budget(text: &str) -> Result<Budget, String> {
-    // A path may have the sign in it, an amount does not.
-    let (project, amount) = text.rsplit_once('=').map_or((None, text), |(project, amount)| (Some(project.trim()), amount));
-    if project.is_some_and(str::is_empty) {
-        return Err("write an amount of dollars like 200, or a project and its amount like shop=50".to_owned());
-    }
-    let usd = dollars(amount).map_err(|wrong| format!("{wrong}, or a project and its amount like shop=50"))?;
-    Ok(Budget { project: project.map(str::to_owned), usd })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn budgets() {
-        let read = |text: &str| budget(text).map(|budget| (budget.project, budget.usd));
-        assert_eq!(read("200"), Ok((None, 200.0)));
-        assert_eq!(read("shop=50"), Ok((Some("shop".to_owned()), 50.0)));
-        assert_eq!(read("a=b=$0.5"), Ok((Some("a=b".to_owned()), 0.5)));
-        for wrong in ["", "shop", "shop=", "=5", "shop=-1", "shop=x"] {
-            assert!(read(wrong).is_err(), "{wrong}");
-        }
-    }
 }

@@ -57,7 +57,7 @@ pub(crate) struct Filter {
     #[arg(long)]
     pub(crate) waiting: bool,
     /// Only sessions that cost more than this, in dollars
-    #[arg(long, value_name = "USD", value_parser = dollars)]
+    #[arg(long, value_name = "USD", value_parser = crate::money::dollars)]
     pub(crate) cost_over: Option<f64>,
     /// Only sessions that went on at this time or later: a date (2026-11-01), a date and time (2026-11-01T09:00), or how long ago (7d, 12h)
     #[arg(long, value_name = "TIME")]
@@ -77,10 +77,4 @@ pub(crate) struct Filter {
     /// Only this agent; can be repeated
     #[arg(long, value_parser = crate::agents::named())]
     pub(crate) agent: Vec<tapline_protocol::Agent>,
-}
-
-/// Reads an amount of dollars.
-pub(super) fn dollars(text: &str) -> Result<f64, String> {
-    let amount = text.trim_start_matches('$').parse::<f64>().ok().filter(|amount| amount.is_finite() && *amount >= 0.0);
-    amount.ok_or_else(|| "write an amount of dollars like 5 or 0.25".to_owned())
 }

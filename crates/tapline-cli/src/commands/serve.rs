@@ -19,7 +19,7 @@ use tapline_server::{OtlpOptions, Secret, Server, ServerError, ServerOptions};
 use crate::args::serve::Serve;
 use crate::commands::demo::Playing;
 use crate::signals::Signals;
-use crate::{agents, archive, otlp, output, prices, secrets};
+use crate::{agents, archive, config, otlp, output, prices, secrets};
 
 /// How long work that is under way may go on when the server has ended.
 const LEFT: Duration = Duration::from_secs(1);
@@ -37,6 +37,9 @@ pub(crate) fn run(args: &Serve) -> Result<u8> {
     options.prices = Prices::embedded().clone().with(&prices::own(&args.prices)?);
     options.token = args.token_file.as_deref().map(token).transpose()?;
     (options.listen, options.hosts, options.budgets) = (args.listen, args.host.clone(), args.budget.clone());
+    if options.budgets.is_empty() && !args.demo {
+        options.budgets = config::budgets()?;
+    }
     options.resume = Some(resume);
     options.allow_control = args.allow_control;
     options.otlp = args.otlp.as_deref().map(|url| otlp_options(args, url)).transpose()?;

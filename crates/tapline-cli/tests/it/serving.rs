@@ -510,4 +510,16 @@ fn budgets_are_in_the_api_and_in_the_metrics() {
     }
     let refused = ran(command(&["serve", "--budget", "shop=much"]).output().unwrap());
     assert!(refused.code == 2 && refused.err.contains("shop=50"), "{refused:?}");
+    drop(serving);
+    // Those of the settings count if no other is given.
+    let limits = |args: &[&str]| {
+        let costs = Serving::start(&folder, args).json("/api/v1/costs");
+        let budgets = costs["budgets"].as_array().unwrap().clone();
+        budgets.iter().map(|budget| budget["limit_usd"].as_f64().unwrap()).collect::<Vec<_>>()
+    };
+    put(&folder, ".config/tapline/config.toml", "[serve]\nbudgets = [\"7\", \"mail=3\"]\n");
+    assert_eq!((limits(&[]), limits(&["--budget", "9"])), (vec![7.0, 3.0], vec![9.0]));
+    put(&folder, ".config/tapline/config.toml", "[serve]\nbudgets = [\"mail=much\"]\n");
+    let wrong = ran(command(&["serve", "--no-open"]).env("HOME", folder.path("")).output().unwrap());
+    assert!(wrong.code == 2 && wrong.err.contains("line 2") && wrong.err.contains("config.toml"), "{wrong:?}");
 }

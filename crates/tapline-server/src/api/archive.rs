@@ -1,8 +1,10 @@
 //! The archive: costs, full text, and sessions to download, without secrets.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path as FilePath;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -22,6 +24,7 @@ use tapline_archive::stats::{By, Query as StatsQuery};
 use tapline_archive::{Source, SourceOptions};
 use tapline_recording::Redactor;
 use tapline_session::render::RenderAs;
+use tapline_session::render::html::Page;
 use tokio::sync::mpsc;
 
 use super::json;
@@ -30,6 +33,7 @@ use crate::app::{App, Shared, blocking};
 use crate::error::ApiError;
 use crate::hub::locked;
 use crate::row::{now, written_ms};
+use crate::spool::Spool;
 
 /// How long somebody who searches waits to hear in which step each hit is.
 const PATIENCE: Duration = Duration::from_millis(300);
@@ -194,7 +198,10 @@ pub(crate) async fn download(
     let source = blocking(open).await?.redacted_by(Redactor::default());
     let (out, pieces) = mpsc::channel(1);
     tokio::task::spawn_blocking(move || {
-        deliver(out, |out| write(source, render, out));
+        deliver(out, |out| match render {
+            Some(RenderAs::Html) => write_page(source, app.hub.spools(), out),
+            render => write(source, render, out),
+        });
         drop(turn);
     });
     let mut response = Body::from_stream(Download(pieces)).into_response();
@@ -233,6 +240,25 @@ fn write<R: Read>(mut source: Source<R>, render: Option<RenderAs>, out: &mut Pie
     }
     let summary = source.finish().summary;
     out.write_all(renderer.finish(&summary).as_bytes())?;
+    out.flush()
+}
+
+/// Writes a whole session as a page. What it shows waits in a file, because the page begins with what only the end tells.
+fn write_page<R: Read>(mut source: Source<R>, spools: &FilePath, out: &mut Pieces) -> io::Result<()> {
+    let (mut page, mut spool) = (Page::default(), Spool::create(spools)?);
+    let mut keep =
+        |page: &mut Page, changed: BTreeSet<usize>| changed.into_iter().try_for_each(|n| spool.put(n, 0, &page.release(n)));
+    while let Some((_, steps)) = source.advance().map_err(io::Error::other)? {
+        let changed = steps.iter().flat_map(|step| page.accept(step)).collect();
+        keep(&mut page, changed)?;
+        if out.out.is_closed() {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+    }
+    let changed = page.close().into_iter().collect();
+    keep(&mut page, changed)?;
+    let summary = source.finish().summary;
+    page.write(&summary, |n| spool.get(n), |piece| out.write_all(piece.as_bytes()))?;
     out.flush()
 }
 
@@ -295,5 +321,24 @@ mod tests {
             panic!("a bug")
         };
         assert_eq!(ends_well(breaks), [true, false]);
+    }
+
+    #[test]
+    fn a_page_in_pieces_is_the_page_as_one_text() {
+        let fixtures = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
+        let written = |write: &dyn Fn(&mut Pieces) -> io::Result<()>| {
+            let (out, mut pieces) = mpsc::channel(1_024);
+            deliver(out, write);
+            let mut all = Vec::new();
+            while let Some(piece) = pieces.blocking_recv() {
+                all.extend_from_slice(&piece.unwrap());
+            }
+            String::from_utf8(all).unwrap()
+        };
+        for name in ["claude-2.1.325/subagent.jsonl", "claude-2.1.325/tools-partial.jsonl", "events/codex-catalogue.jsonl"] {
+            let open = || Source::open(&fixtures.join(name), SourceOptions::default()).unwrap();
+            let page = written(&|out| write_page(open(), &std::env::temp_dir(), out));
+            assert!(page.ends_with("</html>\n") && page == written(&|out| write(open(), Some(RenderAs::Html), out)), "{name}");
+        }
     }
 }

@@ -64,12 +64,21 @@ fn exporting(address: SocketAddr) -> Stage {
 }
 
 fn record(stage: &Stage, name: &str) {
+    record_stream(stage, name, STREAM);
+}
+
+fn record_stream(stage: &Stage, name: &str, stream: &str) {
     let meta = Meta { started_at: Some(jiff::Timestamp::now().to_string()), ..Meta::default() };
     let mut recorder = Recorder::create(&stage.path("home/recordings").join(name), &meta, Sync::EverySecond).unwrap();
     // An agent says when it answered.
-    let stream = STREAM.replace("TIME", &jiff::Timestamp::now().to_string());
+    let stream = stream.replace("TIME", &jiff::Timestamp::now().to_string());
     recorder.write_at(Stream::Stdout, stream.as_bytes(), Duration::from_millis(10));
     recorder.finish(&End { exit_code: Some(0), ..End::default() }).unwrap();
+}
+
+/// Records another run of the same session.
+fn record_again(stage: &Stage, name: &str) {
+    record_stream(stage, name, &STREAM.replace("msg_1", "msg_2").replace("\"t1\"", "\"t2\""));
 }
 
 /// How often a text occurs in what arrived.
@@ -97,6 +106,33 @@ fn the_end_sends_what_waits_and_nothing_twice() {
     for name in ["gen_ai.client.token.usage", "gen_ai.client.operation.duration", "tapline.cost"] {
         assert_eq!(count(&arrived, "/v1/metrics", name), 1, "{name}: {arrived:?}");
     }
+}
+
+#[test]
+fn the_span_of_a_session_counts_all_of_its_runs() {
+    let (address, told) = receiver(Vec::new());
+    let stage = exporting(address);
+    record(&stage, "2026-11-16T06-46-57Z-0a1b2c3d4e");
+    let first: Vec<_> = until_told(&told, "session claude", 1);
+    record_again(&stage, "2026-11-16T07-46-57Z-0a1b2c3d4f");
+    let second: Vec<_> = until_told(&told, "session claude", 1);
+    // `tapline.turns` is a whole number: its key, and the number in a field of the value.
+    let turns = |arrived: &[(String, String)]| {
+        let body = &arrived.iter().rfind(|(_, body)| body.contains("session claude")).unwrap().1;
+        let after = &body.as_bytes()[body.rfind("tapline.turns").unwrap() + "tapline.turns".len()..];
+        after[..4].to_vec()
+    };
+    assert_eq!((turns(&first)[3], turns(&second)[3]), (1, 2), "{:?} {:?}", turns(&first), turns(&second));
+    drop(stage);
+}
+
+/// Waits until a text has arrived so often. Returns what arrived.
+fn until_told(told: &Receiver<(String, String)>, text: &str, times: usize) -> Vec<(String, String)> {
+    let mut arrived = Vec::new();
+    while count(&arrived, "/v1/traces", text) < times {
+        arrived.push(told.recv_timeout(Duration::from_secs(120)).unwrap());
+    }
+    arrived
 }
 
 #[test]

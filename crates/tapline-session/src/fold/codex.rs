@@ -1,5 +1,6 @@
 //! Codex's side of the fold: its items become the same steps as Claude's blocks.
 
+mod agents;
 mod failure;
 mod item;
 mod log;
@@ -275,6 +276,8 @@ impl Fold {
             "collab_tool_call" => {
                 self.ledger.has_sub_agents();
                 self.item_call(&kind, item, completed, out);
+                let key = self.item_key(item);
+                self.sub_agents(item, key.as_ref(), out);
             }
             "todo_list" => {
                 let todos = item.get("items").and_then(|items| items.with(Vec::<Todo>::read).flatten()).unwrap_or_default();
@@ -300,6 +303,12 @@ impl Fold {
         out.notice(Level::Warning, message);
     }
 
+    /// Returns what an item is known by. Item ids start anew in every process. The number of the thread distinguishes them.
+    fn item_key(&self, item: &WireItem) -> Option<String> {
+        let threads = self.sides.codex.threads;
+        item.text("id").map(|id| if threads > 1 { format!("{id}#{threads}") } else { id })
+    }
+
     /// Handles a command, a file change, an MCP call or a search: a tool call that starts and ends with its item.
     fn item_call(&mut self, kind: &str, item: &WireItem, completed: bool, out: &mut Steps<'_>) {
         let id = item.text("id");
@@ -314,9 +323,7 @@ impl Fold {
             }
             None => item.clone(),
         };
-        // Item ids start anew in every process. The number of the thread distinguishes them.
-        let key =
-            id.clone().map(|id| if self.sides.codex.threads > 1 { format!("{id}#{}", self.sides.codex.threads) } else { id });
+        let key = self.item_key(item);
         let (name, input) = call_of(kind, &merged);
         let described = describe(&name, input.as_ref());
         let call = Call {

@@ -7,10 +7,18 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use foldhash::fast::RandomState;
 use tapline_protocol::{Moment, Record};
 
+use crate::recent::hash;
 use crate::step::{Call, CallAnswer};
 
 /// How many calls are remembered after their result, because background sub-agents keep talking.
 const REMEMBERED: usize = 1 << 14;
+
+/// How many of them are remembered with everything that is known about them. Of the others a result that comes again only needs the
+/// name of the tool.
+const WHOLE: usize = 1 << 9;
+
+/// How many names of tools are told apart in calls of long ago.
+const NAMES: usize = 1 << 10;
 
 /// How many results without a call are remembered.
 const ORPHANS: usize = 1 << 10;
@@ -37,6 +45,14 @@ impl Seen {
     }
 }
 
+/// A call of long ago that has its result.
+#[derive(Debug, Clone, Copy)]
+struct Old {
+    /// The place of its tool among the names.
+    name: u16,
+    depth: u16,
+}
+
 /// A result that came before its call.
 #[derive(Debug)]
 pub(crate) struct Early {
@@ -50,6 +66,10 @@ pub(crate) struct Early {
 pub(crate) struct Calls {
     seen: HashMap<String, Seen, RandomState>,
     order: VecDeque<String>,
+    /// Calls of long ago, by the hashes of their ids. Many of them take little memory.
+    old: HashMap<u64, Old, RandomState>,
+    old_order: VecDeque<u64>,
+    names: Vec<String>,
     /// Results without a call, the newest last.
     orphans: VecDeque<Early>,
     orphan_bytes: usize,
@@ -60,13 +80,17 @@ pub(crate) struct Calls {
 impl Calls {
     /// Returns the depth of a thread: one more than that of the call that started it.
     pub(crate) fn depth_in(&self, parent: Option<&str>) -> usize {
-        parent.map_or(0, |id| self.seen.get(id).map_or(0, |call| call.depth) + 1)
+        let depth = |id: &str| match self.seen.get(id) {
+            Some(call) => call.depth,
+            None => self.old.get(&hash(id)).map_or(0, |call| usize::from(call.depth)),
+        };
+        parent.map_or(0, |id| depth(id) + 1)
     }
 
     /// Remembers a call. Returns `false` if it was already known.
     pub(crate) fn start(&mut self, call: &Call, record: &Record, depth: usize) -> bool {
         let Some(id) = &call.id else { return true };
-        if self.seen.contains_key(id) {
+        if self.seen.contains_key(id) || self.old.contains_key(&hash(id)) {
             return false;
         }
         let (name, title, Record { line, arrived: began, .. }) = (call.name.clone(), call.title.clone(), record);
@@ -79,16 +103,29 @@ impl Calls {
         true
     }
 
-    /// Returns a known call.
-    pub(crate) fn get(&self, id: &str) -> Option<&Seen> {
-        self.seen.get(id)
+    /// Returns the tool of a known call, and its title unless the call is of long ago.
+    pub(crate) fn named(&self, id: &str) -> Option<(&str, &str)> {
+        match self.seen.get(id) {
+            Some(call) => Some((&call.name, &call.title)),
+            None => self.old.get(&hash(id)).map(|call| (self.old_name(*call), "")),
+        }
+    }
+
+    fn old_name(&self, call: Old) -> &str {
+        self.names.get(usize::from(call.name)).map_or("a tool", String::as_str)
     }
 
     /// Finds the call that this result belongs to, and whether it already had a result.
     pub(crate) fn answer(&mut self, id: Option<&String>) -> Option<(Seen, bool)> {
-        let seen = self.seen.get_mut(id?)?;
-        let again = std::mem::replace(&mut seen.answered, true);
-        Some((seen.clone(), again))
+        let id = id?;
+        if let Some(seen) = self.seen.get_mut(id) {
+            let again = std::mem::replace(&mut seen.answered, true);
+            return Some((seen.clone(), again));
+        }
+        let old = self.old.get(&hash(id))?;
+        let name = self.old_name(*old).to_owned();
+        let (title, done, depth) = (String::new(), Cow::Borrowed(""), usize::from(old.depth));
+        Some((Seen { name, title, done, line: 0, began: None, depth, answered: true }, true))
     }
 
     /// Remembers a result whose call may still come.
@@ -127,12 +164,35 @@ impl Calls {
     }
 
     fn forget(&mut self) {
-        if self.order.len() > REMEMBERED {
-            // Forget the oldest call with a result, or else the oldest.
-            let at = self.order.iter().take(64).position(|id| self.seen.get(id).is_none_or(|call| call.answered));
-            if let Some(id) = self.order.remove(at.unwrap_or(0)) {
-                self.seen.remove(&id);
-            }
+        if self.order.len() <= WHOLE {
+            return;
+        }
+        // The oldest call with a result is remembered by its name alone. If there is none, the oldest is forgotten at last.
+        let at = self.order.iter().take(64).position(|id| self.seen.get(id).is_none_or(|call| call.answered));
+        if at.is_none() && self.order.len() <= REMEMBERED {
+            return;
+        }
+        if let Some(call) = self.order.remove(at.unwrap_or(0)).and_then(|id| Some((hash(&id), self.seen.remove(&id)?)))
+            && let (id, call @ Seen { answered: true, .. }) = call
+        {
+            self.grow_old(id, call);
+        }
+    }
+
+    fn grow_old(&mut self, id: u64, call: Seen) {
+        let known = self.names.iter().position(|name| *name == call.name);
+        let place = known.unwrap_or(self.names.len());
+        if known.is_none() && place < NAMES {
+            self.names.push(call.name);
+        }
+        let short = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
+        if self.old.insert(id, Old { name: short(place), depth: short(call.depth) }).is_none() {
+            self.old_order.push_back(id);
+        }
+        if self.old_order.len() > REMEMBERED
+            && let Some(oldest) = self.old_order.pop_front()
+        {
+            self.old.remove(&oldest);
         }
     }
 }

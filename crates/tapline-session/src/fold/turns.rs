@@ -32,8 +32,8 @@ impl Fold {
         out: &mut Steps<'_>,
     ) {
         let id = id.filter(|id| !id.is_empty());
-        let known = id.as_ref().and_then(|id| self.calls.get(id));
-        let name = name.or_else(|| known.map(|call| call.name.clone()));
+        let known = id.as_ref().and_then(|id| self.calls.named(id));
+        let name = name.or_else(|| known.map(|(name, _)| name.to_owned()));
         self.asked.refused |= name.as_deref().is_some_and(asks_a_person);
         if id.as_ref().is_some_and(|id| !self.denied.insert(id)) {
             return;
@@ -41,8 +41,8 @@ impl Fold {
         self.denials += 1;
         let tool = name.as_deref().unwrap_or("a tool");
         let title = match known {
-            Some(call) => call.title.clone(),
-            None => input.map(|input| describe(tool, Some(input)).title).unwrap_or_default(),
+            Some((_, title)) if !title.is_empty() => title.to_owned(),
+            _ => input.map(|input| describe(tool, Some(input)).title).unwrap_or_default(),
         };
         let title = Some(title).filter(|title| !title.is_empty() && title != tool);
         let about = title.as_ref().map(|title| format!(": {title}")).unwrap_or_default();

@@ -5,13 +5,14 @@
 mod call;
 mod card;
 mod code;
+mod mark;
 mod page;
 mod prose;
 mod timeline;
 
 pub use card::{Card, Cards};
-pub use page::CONTENT_POLICY;
 pub(super) use page::Html;
+pub use page::{CONTENT_POLICY, Page};
 
 use crate::text::{head, visible};
 use crate::time::short_duration;

@@ -30,8 +30,10 @@ pub(super) fn turn_line(turn: &Turn, style: Style) -> String {
     };
     let category = category.map(|category| format!(" ({})", category.word()));
     let judged = format!("{}{word}{}{} ·", style.bold, style.reset, category.unwrap_or_default());
-    let SoFar { turns, duration_ms, ledger, denials, .. } = &turn.so_far;
-    format!("{colour}{mark}{} {judged} {}\n", style.reset, figures(*denials, *turns, *duration_ms, ledger))
+    let SoFar { duration_ms, ledger, denials, .. } = &turn.so_far;
+    // As the report counts turns. An agent may count its requests to the model under the same name.
+    let turns = turn.index as u64 + 1;
+    format!("{colour}{mark}{} {judged} {}\n", style.reset, figures(*denials, turns, *duration_ms, ledger))
 }
 
 /// Formats the totals: `2 calls denied · 5 turns · 3.2 s · 48 in · 160 out · $0.0123`.
@@ -48,8 +50,7 @@ fn figures(denials: u64, turns: u64, duration_ms: Option<f64>, ledger: &Ledger) 
 /// Returns one line with verdict, turns, time, tokens and cost.
 pub(super) fn verdict_line(summary: &Summary, style: Style) -> String {
     let verdict = &summary.verdict;
-    let turns = if summary.num_turns > 0 { summary.num_turns } else { summary.turns as u64 };
-    let figures = figures(summary.denials, turns, summary.duration_ms, &summary.ledger);
+    let figures = figures(summary.denials, summary.turns as u64, summary.duration_ms, &summary.ledger);
     format!("{} {} {figures}\n", mark(verdict, style), judged(verdict, style))
 }
 

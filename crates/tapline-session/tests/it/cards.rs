@@ -111,3 +111,34 @@ fn cards_that_were_released_are_forgotten_after_a_while() {
     let again = again.steps.iter().flatten().find(|step| matches!(step.what, What::Answer(_))).unwrap();
     assert_eq!(cards.accept(again), Vec::<usize>::new());
 }
+
+#[test]
+fn a_call_that_waits_keeps_no_other_card_in_memory() {
+    let waits = json!({"type": "assistant", "message": {"id": "m", "content": [{"type": "tool_use", "id": "waits", "name": "Bash", "input": {"command": "make all"}}]}});
+    let round = |n: usize| {
+        let call = json!({"type": "tool_use", "id": format!("t{n}"), "name": "Bash", "input": {"command": "ls"}});
+        let result = json!({"type": "tool_result", "tool_use_id": format!("t{n}"), "content": "a.txt"});
+        let call = json!({"type": "assistant", "message": {"id": format!("m{n}"), "content": [call]}});
+        format!("{call}\n{}\n", json!({"type": "user", "message": {"content": [result]}}))
+    };
+    let end =
+        json!({"type": "user", "message": {"content": [{"type": "tool_result", "tool_use_id": "waits", "content": "built"}]}});
+    // A result that comes again, long after its call.
+    let again =
+        json!({"type": "user", "message": {"content": [{"type": "tool_result", "tool_use_id": "t3", "content": "a.txt"}]}});
+    let stream = format!("{waits}\n{}{end}\n{again}\n", (0..20_000).map(round).collect::<String>());
+    let told = tell_plainly(stream.as_bytes());
+    let (mut cards, mut most, mut last) = (Cards::default(), 0, String::new());
+    for step in told.steps.iter().flatten() {
+        for n in cards.accept(step) {
+            if n == 0 {
+                last = cards[n].html();
+            }
+            cards.release(n);
+        }
+        most = most.max(cards.kept());
+    }
+    assert!(most < 10_000, "{most} things at once");
+    assert!(last.contains("built"), "the call has its result: {last}");
+    assert_eq!(cards.len(), 20_002, "and what came again is told, too");
+}

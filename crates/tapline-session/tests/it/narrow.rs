@@ -30,7 +30,7 @@ fn a_view_is_broken_between_the_parts_of_its_lists() {
             "● session started\n  resume id {ID}\n  claude-opus-5-5 · claude 2.1.325\n  default · /home/dev/project\n  22 tools · 5 agents · 16 skills\n  3 plugins\n"
         );
         assert!(shown.starts_with(&start), "{shown}");
-        let verdict = "\n! success · 2 calls denied · 5 turns\n  250 ms · 48 in · 160 out · 8.0k cached\n  $0.0070\n";
+        let verdict = "\n! success · 2 calls denied · 1 turn\n  250 ms · 48 in · 160 out · 8.0k cached\n  $0.0070\n";
         assert!(shown.ends_with(verdict), "{shown}");
     }
 }

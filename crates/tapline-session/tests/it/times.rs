@@ -201,7 +201,7 @@ fn a_view_shows_times_and_durations_when_asked() {
 
           done
 
-          ✓ success · 3 turns · 700 ms · took 1m20.1s
+          ✓ success · 1 turn · 700 ms · took 1m20.1s
 ";
     assert_eq!(shown, expected);
     // Without being asked it shows none, and from the first step on if nobody knows when the run started.

@@ -15,8 +15,11 @@ use crate::time::duration;
 
 /// How many unreadable lines have a card of their own. Each takes many times its own size.
 const ODD_LIMIT: usize = 1_000;
-/// How many cards that were released are kept at least: a text may still be retracted.
+/// How many cards that were released are kept at least: a text may still be retracted. As many calls of long ago are remembered, if
+/// sub-agents belong to them.
 const KEPT: usize = 1_024;
+/// How many cards are kept at most once cards are released. If so many calls have no result, the first of them will have none.
+const MOST: usize = 16 * KEPT;
 /// Sub-agents deeper than this are not nested further.
 const DEEPEST: usize = 24;
 /// The longest title of a card, in columns.
@@ -97,11 +100,11 @@ struct TurnCard {
 /// ```
 #[derive(Debug, Default)]
 pub struct Cards {
+    /// In the order of their numbers. Some that were released are forgotten.
     cards: Vec<Card>,
-    /// How many cards came before these. They were released, and are forgotten.
-    first: usize,
-    /// The number of each call's card, and its nesting.
-    calls: HashMap<String, (usize, usize)>,
+    /// How many there were, with those that are forgotten.
+    count: usize,
+    calls: HashMap<String, CallPlace>,
     /// Texts by their event, so that they can be retracted.
     texts: HashMap<String, Vec<usize>>,
     /// The message that is being written, and the cards of its blocks.
@@ -114,11 +117,23 @@ pub struct Cards {
     turns: usize,
 }
 
+/// Where a call is.
+#[derive(Clone, Copy, Debug)]
+struct CallPlace {
+    /// The number of its card.
+    n: usize,
+    /// Its nesting.
+    depth: usize,
+    /// The last card of the sub-agent that it started.
+    last: Option<usize>,
+}
+
 impl Index<usize> for Cards {
     type Output = Card;
 
+    #[expect(clippy::expect_used, reason = "an index that is not there is a mistake of the caller, as for a slice")]
     fn index(&self, n: usize) -> &Card {
-        &self.cards[n - self.first]
+        self.get(n).expect("the card is there, and not forgotten")
     }
 }
 
@@ -143,7 +158,7 @@ impl Cards {
                 let card = CallCard { call: call.clone(), answer: None, is_over: false };
                 let n = self.add(step, Body::Call(Box::new(card)));
                 let depth = self[n].depth;
-                self.calls.extend(call.id.clone().map(|id| (id, (n, depth))));
+                self.calls.extend(call.id.clone().map(|id| (id, CallPlace { n, depth, last: None })));
                 return vec![n];
             }
             Shown::Answer(answer) => return self.answer(answer).into_iter().collect(),
@@ -186,31 +201,68 @@ impl Cards {
         {
             card.body = Body::Released;
         }
-        self.forget();
+        self.forget(n);
     }
 
-    /// Forgets the first cards, if they were released and many came after them: a session that goes on for days takes no more memory.
-    fn forget(&mut self) {
+    /// Forgets cards that were released, if many came after them: a session that goes on for days takes no more memory. Those after the
+    /// last one that was released may not have been shown yet.
+    fn forget(&mut self, last: usize) {
         let Some(old) = self.cards.len().checked_sub(4 * KEPT).and_then(|_| self.cards.get(..self.cards.len() - KEPT)) else {
             return;
         };
-        let released = old.iter().take_while(|card| matches!(card.body, Body::Released)).count();
-        if released < 2 * KEPT {
+        let released = old.iter().filter(|card| matches!(card.body, Body::Released)).count();
+        let is_full = self.cards.len() >= MOST;
+        if released < 2 * KEPT && !is_full {
             return;
         }
-        self.cards.drain(..released);
-        self.first += released;
-        let first = self.first;
-        self.texts.retain(|_, cards| cards.iter().any(|n| *n >= first));
+        let recent = self.cards.get(self.cards.len() - KEPT).map_or(0, |card| card.n);
+        // A call that still waits for its result stays, unless too many do.
+        let over = if is_full && released < 2 * KEPT { self.cards.len() - MOST / 2 } else { 0 };
+        let dropped = self.cards.get(over).map_or(0, |card| card.n).min(last);
+        let drafts: Vec<usize> = self.drafts.iter().map(|(_, n)| *n).chain(self.more_odd).collect();
+        self.cards.retain(|card| {
+            let is_open = !matches!(card.body, Body::Released) && card.n >= dropped;
+            card.n >= recent || is_open || drafts.contains(&card.n)
+        });
+        self.texts.retain(|_, cards| cards.iter().any(|n| *n >= recent));
+        self.forget_calls(recent);
+    }
+
+    /// Forgets calls before a card, unless a result may come, or their sub-agents may go on.
+    fn forget_calls(&mut self, recent: usize) {
+        let mut quiet: Vec<usize> = self.calls.values().filter_map(|call| call.last.filter(|last| *last < recent)).collect();
+        quiet.sort_unstable();
+        let at_work = quiet.len().checked_sub(KEPT).map_or(0, |older| quiet[older]);
+        let cards = &self.cards;
+        self.calls.retain(|_, call| {
+            let is_open = || cards.binary_search_by_key(&call.n, |card| card.n).is_ok();
+            call.n >= recent || call.last.is_some_and(|last| last >= at_work) || is_open()
+        });
     }
 
     fn get_mut(&mut self, n: usize) -> Option<&mut Card> {
-        self.cards.get_mut(n.checked_sub(self.first)?)
+        let at = self.place(n)?;
+        self.cards.get_mut(at)
+    }
+
+    fn place(&self, n: usize) -> Option<usize> {
+        // Without calls that wait, nothing is missing between the first card that is kept and the last one.
+        let first = self.cards.first()?.n;
+        let near = n.checked_sub(first)?;
+        match self.cards.get(near) {
+            Some(card) if card.n == n => Some(near),
+            _ => self.cards.binary_search_by_key(&n, |card| card.n).ok(),
+        }
+    }
+
+    /// Returns how many cards, calls and texts are kept in memory.
+    pub fn kept(&self) -> usize {
+        self.cards.len() + self.calls.len() + self.texts.len()
     }
 
     /// Returns the number of cards, with those that were released.
     pub fn len(&self) -> usize {
-        self.first + self.cards.len()
+        self.count
     }
 
     /// Returns whether there is no card.
@@ -220,7 +272,7 @@ impl Cards {
 
     /// Returns the card with this number, unless it was released and is forgotten.
     pub fn get(&self, n: usize) -> Option<&Card> {
-        self.cards.get(n.checked_sub(self.first)?)
+        self.cards.get(self.place(n)?)
     }
 
     /// Returns all cards that are not forgotten, in the order in which they began.
@@ -229,10 +281,14 @@ impl Cards {
     }
 
     fn add(&mut self, step: &Step, body: Body) -> usize {
-        let above = step.parent.as_ref().and_then(|id| self.calls.get(id).copied());
-        let depth = above.map_or(0, |(_, depth)| depth + 1);
-        let parent = above.filter(|_| depth <= DEEPEST).map(|(n, _)| n);
         let n = self.len();
+        let above = step.parent.as_ref().and_then(|id| self.calls.get_mut(id)).map(|call| {
+            call.last = Some(n);
+            *call
+        });
+        let depth = above.map_or(0, |call| call.depth + 1);
+        let parent = above.filter(|_| depth <= DEEPEST).map(|call| call.n);
+        self.count += 1;
         self.cards.push(Card { n, arrived: step.arrived, parent, depth: depth.min(DEEPEST), body });
         n
     }
@@ -291,7 +347,7 @@ impl Cards {
     }
 
     fn answer(&mut self, answer: &CallAnswer) -> Option<usize> {
-        let (n, _) = *self.calls.get(answer.id.as_ref()?)?;
+        let n = self.calls.get(answer.id.as_ref()?)?.n;
         // One that was released has its answer, and its HTML is elsewhere.
         let Body::Call(call) = &mut self.get_mut(n)?.body else { return None };
         // Only what is shown is kept.

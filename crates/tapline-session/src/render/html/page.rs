@@ -2,11 +2,13 @@
 //! image, no request. Without the script, all but the search works.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::fmt::Write as _;
 
 use tapline_protocol::Moment;
 
 use super::card::{Card, Cards};
+use super::mark::Mark;
 use super::{STYLE, clock, escape, escaped, timeline};
 use crate::fold::Summary;
 use crate::host::without_earlier_run;
@@ -31,30 +33,90 @@ const CONTENTS: usize = 400;
 /// The longest title, in columns.
 const TITLE: usize = 120;
 
-/// The page. It is written at the end, because sub-agents' steps are mixed with others.
-#[derive(Default)]
-pub(crate) struct Html {
+/// A session as a page, for whoever writes it piece by piece. Cards are kept elsewhere once they are shown, and written at the end, because
+/// sub-agents' steps are mixed with others: memory holds only what the table of contents and the timeline need.
+///
+/// ```
+/// use tapline_protocol::Reader;
+/// use tapline_session::render::html::Page;
+/// use tapline_session::{Ending, Fold};
+///
+/// let stream = br#"{"type":"assistant","message":{"content":[{"type":"text","text":"It **works**."}]}}"#;
+/// let (mut fold, mut page, mut kept) = (Fold::default(), Page::default(), Vec::new());
+/// for record in Reader::new(stream.as_slice()) {
+///     for step in fold.apply(&record?) {
+///         for n in page.accept(&step) {
+///             kept.resize(page.len(), String::new());
+///             kept[n] = page.release(n);
+///         }
+///     }
+/// }
+/// for n in page.close() {
+///     kept[n] = page.release(n);
+/// }
+/// let mut out = String::new();
+/// page.write(&fold.finish(&Ending::default()), |n| Ok(kept[n].clone()), |piece| Ok(out.push_str(piece)))?;
+/// assert!(out.contains("<strong>works</strong>") && out.ends_with("</html>\n"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Page {
     cards: Cards,
+    marks: Vec<Mark>,
     /// The first prompt, on one line.
     title: Option<String>,
 }
 
-impl Render for Html {
-    /// Returns nothing: see [`Html`].
-    fn step(&mut self, step: &Step) -> String {
+impl Page {
+    /// Takes the next step. Returns the numbers of the cards that are new or have changed.
+    pub fn accept(&mut self, step: &Step) -> Vec<usize> {
         if let (What::Prompt { text }, None, None) = (&step.what, &self.title, &step.parent) {
             let text = one_line(super::cut(without_earlier_run(text).1.trim()).0);
             self.title = (!text.is_empty()).then(|| fit(&text, TITLE).into_owned());
         }
         // The whole text follows its parts.
-        if !matches!(step.what, What::Partial(_)) {
-            self.cards.accept(step);
-        }
-        String::new()
+        if matches!(step.what, What::Partial(_)) { Vec::new() } else { self.cards.accept(step) }
     }
 
-    fn finish(&mut self, summary: &Summary) -> String {
-        self.cards.close();
+    /// Returns a card that is new or has changed as HTML, which the caller keeps.
+    pub fn release(&mut self, n: usize) -> String {
+        let Some(card) = self.cards.get(n) else { return String::new() };
+        let (mark, html) = (Mark::of(card), card.html());
+        self.note(mark);
+        self.cards.release(n);
+        html
+    }
+
+    fn note(&mut self, mark: Mark) {
+        match self.marks.get_mut(mark.n) {
+            Some(known) => *known = mark,
+            // Cards are released in the order of their numbers.
+            None => self.marks.push(mark),
+        }
+    }
+
+    /// Returns how many cards there are.
+    pub fn len(&self) -> usize {
+        self.cards.len()
+    }
+
+    /// Returns whether there is no card.
+    pub fn is_empty(&self) -> bool {
+        self.cards.is_empty()
+    }
+
+    /// Says that nothing follows. Returns the numbers of the cards that have changed.
+    pub fn close(&mut self) -> Vec<usize> {
+        self.cards.close()
+    }
+
+    /// Writes the page, a piece at a time. Cards are asked for by their numbers, as they were released.
+    pub fn write<E>(
+        &self,
+        summary: &Summary,
+        mut card: impl FnMut(usize) -> Result<String, E>,
+        mut write: impl FnMut(&str) -> Result<(), E>,
+    ) -> Result<(), E> {
         let id = summary.session.ids.first().map_or("(no id)", String::as_str);
         let id = format!("Session {}", one_line(id));
         let title = escaped(self.title.as_ref().unwrap_or(&id));
@@ -66,8 +128,10 @@ impl Render for Html {
              <title>{title}</title>\n<style>{STYLE}</style>\n<style>{LAYOUT}</style>\n\
              <div class=page>\n<header class=top>\n<h1>{title}</h1>\n"
         );
-        self.cards.iter().filter(|card| card.kind() == "session").for_each(|card| card.write(&mut out));
-        let start = self.cards.iter().find_map(|card| card.arrived);
+        for mark in self.marks.iter().filter(|mark| mark.kind == "session") {
+            out.push_str(&card(mark.n)?);
+        }
+        let start = self.marks.iter().find_map(|mark| mark.arrived);
         let started = start.and_then(date).map(|started| format!("started {started}"));
         let about = self.title.is_some().then_some(id).into_iter().chain(started).collect::<Vec<_>>().join(" · ");
         if !about.is_empty() {
@@ -76,32 +140,31 @@ impl Render for Html {
         let verdict = verdict_line(summary, Style::plain());
         let _ =
             writeln!(out, "<p class=verdict>{}</p>\n</header>\n<div class=split>\n<aside class=side>", escaped(verdict.trim()));
-        timeline::write(&self.cards, &mut out);
+        timeline::write(&self.marks, &mut out);
         self.contents(&mut out);
         out.push_str("</aside>\n<main class=cards>\n");
-        self.cards(start, &mut out);
-        out.push_str("</main>\n</div>\n<footer class=last>\n");
+        write(&out)?;
+        self.write_cards(start, &mut card, &mut write)?;
+        let mut out = "</main>\n</div>\n<footer class=last>\n".to_owned();
         for line in verdict_lines(summary, Style::plain(), None).lines() {
             let _ = writeln!(out, "<p class=verdict>{}</p>", escaped(line.trim()));
         }
         let _ = writeln!(out, "</footer>\n</div>\n<script>{SCRIPT}</script>\n</html>");
-        out
+        write(&out)
     }
-}
 
-impl Html {
     /// Lists the prompts, with what their turns cost, and the sub-agents.
     fn contents(&self, out: &mut String) {
-        let mut entries: Vec<(&Card, Option<f64>)> = Vec::new();
-        let agents: std::collections::HashSet<usize> = self.cards.iter().filter_map(|card| card.parent).collect();
+        let mut entries: Vec<(&Mark, Option<f64>)> = Vec::new();
+        let agents: std::collections::HashSet<usize> = self.marks.iter().filter_map(|mark| mark.parent).collect();
         let mut prompt = None;
-        for card in &self.cards {
-            if card.kind() == "prompt" && card.depth == 0 {
+        for mark in &self.marks {
+            if mark.kind == "prompt" && mark.depth == 0 {
                 prompt = Some(entries.len());
-                entries.push((card, None));
-            } else if agents.contains(&card.n) {
-                entries.push((card, None));
-            } else if let (Some(cost), Some(at)) = (card.cost_usd(), prompt) {
+                entries.push((mark, None));
+            } else if agents.contains(&mark.n) {
+                entries.push((mark, None));
+            } else if let (Some(cost), Some(at)) = (mark.cost_usd, prompt) {
                 *entries[at].1.get_or_insert(0.0) += cost;
             }
         }
@@ -109,10 +172,10 @@ impl Html {
             return;
         }
         out.push_str("<nav aria-label=Contents>\n<h2>Contents</h2>\n<ol>\n");
-        for (card, cost) in entries.iter().take(CONTENTS) {
-            let class = if card.kind() == "prompt" { "" } else { " class=sub" };
+        for (mark, cost) in entries.iter().take(CONTENTS) {
+            let class = if mark.kind == "prompt" { "" } else { " class=sub" };
             let cost = cost.map(|cost| format!(" <span>{}</span>", dollars(cost))).unwrap_or_default();
-            let _ = writeln!(out, "<li{class}><a href=\"#step-{}\">{}</a>{cost}</li>", card.n, escaped(&card.title()));
+            let _ = writeln!(out, "<li{class}><a href=\"#step-{}\">{}</a>{cost}</li>", mark.n, escaped(&mark.title));
         }
         if entries.len() > CONTENTS {
             let _ = writeln!(out, "<li>… {}</li>", count_of(entries.len() - CONTENTS, "more entr").replace("entrs", "entries"));
@@ -121,37 +184,68 @@ impl Html {
     }
 
     /// Writes the cards, each sub-agent's below the call that started it.
-    fn cards(&self, start: Option<Moment>, out: &mut String) {
+    fn write_cards<E>(
+        &self,
+        start: Option<Moment>,
+        card: &mut impl FnMut(usize) -> Result<String, E>,
+        write: &mut impl FnMut(&str) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut below: HashMap<Option<usize>, Vec<usize>> = HashMap::new();
-        for card in self.cards.iter().filter(|card| card.kind() != "session") {
-            below.entry(card.parent).or_default().push(card.n);
+        for mark in self.marks.iter().filter(|mark| mark.kind != "session") {
+            below.entry(mark.parent).or_default().push(mark.n);
         }
         let mut open: Vec<usize> = below.remove(&None).unwrap_or_default().into_iter().rev().collect();
         let mut last = String::new();
         while let Some(n) = open.pop() {
-            let card = &self.cards[n];
-            let since = card.arrived.zip(start).map(|(arrived, start)| arrived.millis_since(start).unwrap_or(0));
+            let mark = &self.marks[n];
+            let since = mark.arrived.zip(start).map(|(arrived, start)| arrived.millis_since(start).unwrap_or(0));
             let time = since.map(clock).unwrap_or_default();
-            let depth = if card.depth > 0 { format!(" d{}", card.depth.min(4)) } else { String::new() };
-            let _ = write!(
-                out,
+            let depth = if mark.depth > 0 { format!(" d{}", mark.depth.min(4)) } else { String::new() };
+            let mut out = format!(
                 "<article class=\"card {}{depth}\" id=step-{n}><a class=time href=\"#step-{n}\" aria-label=\"step {n}\"",
-                card.kind()
+                mark.kind
             );
-            if let Some(at) = card.arrived.and_then(date) {
+            if let Some(at) = mark.arrived.and_then(date) {
                 let _ = write!(out, " title=\"{at}\"");
             }
             out.push('>');
             // A time that repeats says nothing.
             if time != last {
-                escape(&time, out);
+                escape(&time, &mut out);
                 last = time;
             }
             out.push_str("</a><div class=body>\n");
-            card.write(out);
+            out.push_str(&card(n)?);
             out.push_str("</div></article>\n");
+            write(&out)?;
             open.extend(below.remove(&Some(n)).unwrap_or_default().into_iter().rev());
         }
+        Ok(())
+    }
+}
+
+/// The page as one text.
+#[derive(Default)]
+pub(crate) struct Html(Page);
+
+impl Render for Html {
+    /// Returns nothing: the page is written at the end.
+    fn step(&mut self, step: &Step) -> String {
+        self.0.accept(step);
+        String::new()
+    }
+
+    fn finish(&mut self, summary: &Summary) -> String {
+        let Self(page) = self;
+        page.close();
+        page.marks = page.cards.iter().map(Mark::of).collect();
+        let mut out = String::new();
+        let card = |n: usize| Ok::<_, Infallible>(page.cards.get(n).map(Card::html).unwrap_or_default());
+        let Ok(()) = page.write(summary, card, |piece| {
+            out.push_str(piece);
+            Ok(())
+        });
+        out
     }
 }
 

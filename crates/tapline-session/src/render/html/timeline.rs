@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use super::card::{Card, Cards};
+use super::mark::Mark;
 use super::{clock, escaped};
 use crate::time::short_duration;
 
@@ -20,12 +20,12 @@ const NARROWEST: u64 = 6;
 const ROW: usize = 9;
 
 /// Writes the picture. It is left out if fewer than two moments are known.
-pub(super) fn write(cards: &Cards, out: &mut String) {
-    let moments = || cards.iter().flat_map(|card| [card.arrived, card.ended()]).flatten();
+pub(super) fn write(cards: &[Mark], out: &mut String) {
+    let moments = || cards.iter().flat_map(|card| [card.arrived, card.ended]).flatten();
     let (Some(start), Some(end)) = (moments().min(), moments().max()) else { return };
     let Some(whole) = end.millis_since(start).filter(|whole| *whole > 0) else { return };
-    let length = |card: &Card| card.ended().zip(card.arrived).and_then(|(end, began)| end.millis_since(began)).unwrap_or(0);
-    let mut calls: Vec<&Card> = cards.iter().filter(|card| card.ended().is_some()).collect();
+    let length = |card: &Mark| card.ended.zip(card.arrived).and_then(|(end, began)| end.millis_since(began)).unwrap_or(0);
+    let mut calls: Vec<&Mark> = cards.iter().filter(|card| card.ended.is_some()).collect();
     calls.sort_by_key(|card| Reverse(length(card)));
     calls.truncate(MOST);
     calls.sort_by_key(|card| card.arrived);
@@ -40,9 +40,9 @@ pub(super) fn write(cards: &Cards, out: &mut String) {
         let row = free.unwrap_or(rows.len()).min(ROWS - 1);
         rows.resize(rows.len().max(row + 1), 0);
         rows[row] = ends;
-        let class = match card.call() {
+        let class = match card.status {
             _ if agents.contains(&card.n) => "agent",
-            Some((_, status)) => status.word(),
+            Some(status) => status.word(),
             None => continue,
         };
         let _ = writeln!(
@@ -53,11 +53,11 @@ pub(super) fn write(cards: &Cards, out: &mut String) {
             12 + row * ROW,
             (scaled(ends) - scaled(began)).max(NARROWEST),
             ROW - 2,
-            escaped(&card.title()),
+            escaped(&card.title),
             short_duration(length(card)),
         );
     }
-    let prompts = cards.iter().filter(|card| card.kind() == "prompt");
+    let prompts = cards.iter().filter(|card| card.kind == "prompt");
     for began in prompts.filter_map(|card| card.arrived?.millis_since(start)).take(MOST) {
         let _ = writeln!(bars, "<rect class=prompt x={} y=0 width=4 height=10></rect>", scaled(began).min(WIDTH - 4));
     }
