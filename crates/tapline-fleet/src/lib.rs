@@ -36,6 +36,8 @@ mod folder;
 mod job;
 mod journal;
 mod limits;
+#[cfg(feature = "nats")]
+mod nats;
 mod note;
 mod plan;
 mod reference;
@@ -55,6 +57,8 @@ pub use estimate::median_costs;
 pub use file::{EXAMPLE, JobFileError};
 pub use folder::{BatchError, BatchFolder};
 pub use job::{CutOff, Job, KeepAs, WorktreeRule};
+#[cfg(feature = "nats")]
+pub use nats::{Broker, BrokerError};
 pub use note::{AccountLimit, BatchNote, RunAgain, RunBegun};
 pub use plan::{Mistake, Mistakes, Plan, PlannedStep};
 pub use result::{JobOutcome, JobResult, worst_exit_code};
