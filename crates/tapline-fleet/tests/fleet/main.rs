@@ -2,3 +2,13 @@
 
 #[cfg(test)]
 mod broker;
+#[cfg(test)]
+mod crew;
+#[cfg(test)]
+mod killed;
+#[cfg(test)]
+mod limited;
+#[cfg(test)]
+mod many;
+#[cfg(test)]
+mod refused;
