@@ -58,7 +58,7 @@ pub use file::{EXAMPLE, JobFileError};
 pub use folder::{BatchError, BatchFolder};
 pub use job::{CutOff, Job, KeepAs, WorktreeRule};
 #[cfg(feature = "nats")]
-pub use nats::{Broker, BrokerError};
+pub use nats::{Broker, BrokerError, CollectNews, CollectOptions, Collected, Collector, Outbox, Post, Sealed, Shipper, resend};
 pub use note::{AccountLimit, BatchNote, RunAgain, RunBegun};
 pub use plan::{Mistake, Mistakes, Plan, PlannedStep};
 pub use result::{JobOutcome, JobResult, worst_exit_code};

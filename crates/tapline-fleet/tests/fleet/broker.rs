@@ -126,10 +126,6 @@ impl Process {
         command.stdout(log.try_clone().unwrap()).stderr(log);
         Self(command.spawn().unwrap())
     }
-
-    pub(crate) fn has_ended(&mut self) -> bool {
-        self.0.try_wait().unwrap().is_some()
-    }
 }
 
 impl Drop for Process {

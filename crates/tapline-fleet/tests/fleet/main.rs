@@ -2,3 +2,11 @@
 
 #[cfg(test)]
 mod broker;
+#[cfg(test)]
+mod machine;
+#[cfg(test)]
+mod pieces;
+#[cfg(test)]
+mod recordings;
+#[cfg(test)]
+mod survived;
