@@ -39,6 +39,8 @@ mod limits;
 #[cfg(feature = "nats")]
 mod nats;
 mod note;
+#[cfg(feature = "s3")]
+mod partitions;
 mod plan;
 mod reference;
 mod result;
@@ -60,6 +62,8 @@ pub use job::{CutOff, Job, KeepAs, WorktreeRule};
 #[cfg(feature = "nats")]
 pub use nats::{Broker, BrokerError};
 pub use note::{AccountLimit, BatchNote, RunAgain, RunBegun};
+#[cfg(feature = "s3")]
+pub use partitions::{PartitionedStore, PartitionsError, PartitionsWritten};
 pub use plan::{Mistake, Mistakes, Plan, PlannedStep};
 pub use result::{JobOutcome, JobResult, worst_exit_code};
 pub use state::Halt;
