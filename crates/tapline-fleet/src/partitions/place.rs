@@ -7,16 +7,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
-use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::path::Path as Key;
-use object_store::{ClientConfigKey, MultipartUpload, ObjectStoreExt as _, PutPayload, RetryConfig};
+use object_store::{ClientConfigKey, MultipartUpload, ObjectStore, ObjectStoreExt as _, PutPayload, RetryConfig};
 use tapline_recording::create_private_folder;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use super::PartitionsError;
 
-/// What is larger is sent in pieces, of which each is in memory for a moment.
+/// The bytes of a piece. Stores take none that is smaller than 5 MiB.
 const PIECE: usize = 8 << 20;
 /// How often a request is tried again, and for how long. The rest is for the next time.
 const RETRIES: (usize, Duration) = (3, Duration::from_secs(60));
@@ -33,7 +33,9 @@ pub(super) enum Place {
 /// A place in a store that speaks S3.
 #[derive(Debug)]
 pub(super) struct Bucket {
-    store: AmazonS3,
+    store: Box<dyn ObjectStore>,
+    /// What is larger than two pieces is sent in pieces, of which each is in memory for a moment.
+    piece: usize,
     name: String,
     prefix: Key,
     /// The address of the store, if it is not Amazon's.
@@ -99,10 +101,10 @@ impl Place {
             return Err(wrong("AWS_ENDPOINT_URL is not encrypted: set AWS_ALLOW_HTTP=true if that is meant"));
         }
         let retry = RetryConfig { max_retries: RETRIES.0, retry_timeout: RETRIES.1, ..RetryConfig::default() };
-        let store = builder.with_retry(retry).build().map_err(|error| wrong(&root(&error)))?;
+        let store = Box::new(builder.with_retry(retry).build().map_err(|error| wrong(&root(&error)))?);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = Some(runtime.map_err(|error| wrong(&error.to_string()))?);
-        Ok(Self::Bucket(Box::new(Bucket { store, name: name.to_owned(), prefix, endpoint, runtime })))
+        Ok(Self::Bucket(Box::new(Bucket { store, piece: PIECE, name: name.to_owned(), prefix, endpoint, runtime })))
     }
 
     /// Returns what tells this place from others.
@@ -165,7 +167,7 @@ impl Bucket {
         let Some(runtime) = &self.runtime else { return Err(PartitionsError::Stopped) };
         runtime.block_on(async {
             match file {
-                Spooled::Memory(bytes) if bytes.len() <= 2 * PIECE => {
+                Spooled::Memory(bytes) if bytes.len() <= 2 * self.piece => {
                     let length = bytes.len() as u64;
                     tokio::select! {
                         put = self.store.put(&key, PutPayload::from(bytes)) => put.map(|_| length).map_err(|error| self.failed(error)),
@@ -193,17 +195,18 @@ impl Bucket {
     /// Sends a file in pieces. The store shows it only when all of them are there.
     async fn send(&self, upload: &mut dyn MultipartUpload, file: Spooled) -> Result<u64, PartitionsError> {
         let mut length = 0;
+        let size = self.piece;
         let mut pieces: Box<dyn Iterator<Item = io::Result<Bytes>> + Send> = match file {
             Spooled::Memory(bytes) => {
                 let bytes = Bytes::from(bytes);
-                let pieces = (0..bytes.len()).step_by(PIECE);
-                Box::new(pieces.map(move |at| Ok(bytes.slice(at..bytes.len().min(at + PIECE)))))
+                let pieces = (0..bytes.len()).step_by(size);
+                Box::new(pieces.map(move |at| Ok(bytes.slice(at..bytes.len().min(at + size)))))
             }
             Spooled::File(mut file) => {
                 file.rewind().map_err(|error| self.unread(error))?;
                 Box::new(std::iter::from_fn(move || {
-                    let mut piece = Vec::with_capacity(PIECE);
-                    match (&mut file).take(PIECE as u64).read_to_end(&mut piece) {
+                    let mut piece = Vec::with_capacity(size);
+                    match (&mut file).take(size as u64).read_to_end(&mut piece) {
                         Ok(0) => None,
                         read => Some(read.map(|_| Bytes::from(piece))),
                     }
@@ -290,6 +293,37 @@ mod tests {
         assert!(matches!(Place::of("tables"), Ok(Place::Folder(path)) if path.is_absolute()));
         assert_eq!(without_password("https://me:secret@host:9000"), "https://host:9000");
         assert_eq!(code("<Error><Code>NoSuchBucket</Code></Error>"), Some("NoSuchBucket"));
+    }
+
+    #[test]
+    fn a_large_file_is_put_in_pieces_and_shows_as_one() -> io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let memory = std::sync::Arc::new(object_store::memory::InMemory::new());
+        let bucket = Bucket {
+            store: Box::new(std::sync::Arc::clone(&memory)),
+            piece: 10,
+            name: "b".to_owned(),
+            prefix: Key::from("p"),
+            endpoint: None,
+            runtime: Some(tokio::runtime::Builder::new_current_thread().enable_all().build()?),
+        };
+        let (_stop, never) = watch::channel(false);
+        let path = std::env::temp_dir().join(format!("tapline-pieces-{}", std::process::id()));
+        for length in [0, 1, 10, 19, 20, 21, 30, 101_u8] {
+            let bytes: Vec<u8> = (0..length).collect();
+            std::fs::write(&path, &bytes)?;
+            for file in [Spooled::Memory(bytes.clone()), Spooled::File(File::open(&path)?)] {
+                let put = bucket.put("calls/date=unknown/one.parquet", file, never.clone());
+                assert!(matches!(put, Ok(put) if put == u64::from(length)), "{length}: {put:?}");
+                let key = Key::from("p/calls/date=unknown/one.parquet");
+                let read = runtime.block_on(async { memory.get(&key).await?.bytes().await });
+                assert_eq!(read.ok().as_deref(), Some(&*bytes), "{length}");
+            }
+        }
+        let (_, stopped) = watch::channel(true);
+        let put = bucket.put("calls/date=unknown/two.parquet", Spooled::File(File::open(&path)?), stopped);
+        assert!(matches!(put, Ok(_) | Err(PartitionsError::Stopped)), "{put:?}");
+        std::fs::remove_file(path)
     }
 
     #[test]
