@@ -33,6 +33,8 @@ mod estimate;
 mod fields;
 mod file;
 mod folder;
+#[cfg(feature = "s3")]
+mod identity;
 mod job;
 mod journal;
 mod limits;

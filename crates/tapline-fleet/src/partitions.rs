@@ -17,6 +17,7 @@ use tapline_archive::{Index, Prices, Selection};
 use tapline_recording::{Store, create_private_folder};
 use tokio::sync::watch;
 
+use crate::identity::identity;
 use notes::Notes;
 use place::{Place, Spooled};
 
@@ -133,7 +134,7 @@ impl PartitionedStore {
             move |error| PartitionsError::File { path, error }
         };
         create_private_folder(&folder).map_err(fail(&folder))?;
-        let id = id(&folder.join("id")).map_err(fail(&folder.join("id")))?;
+        let id = identity(store).map_err(fail(&store.root().join("fleet")))?;
         let folder = folder.join(format!("{:016x}", fnv(place.identity().as_bytes())));
         create_private_folder(&folder).map_err(fail(&folder))?;
         let lock = folder.join("lock");
@@ -266,34 +267,6 @@ const fn days(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
-/// Returns the name of the data folder's files, and makes one the first time.
-fn id(path: &Path) -> io::Result<String> {
-    use std::hash::{BuildHasher as _, RandomState};
-    use std::io::Write as _;
-    let read = || std::fs::read_to_string(path).map(|id| id.trim().to_owned());
-    if let Ok(id) = read()
-        && is_id(&id)
-    {
-        return Ok(id);
-    }
-    let new = format!("{:016x}", RandomState::new().hash_one(std::process::id()));
-    let part = path.with_extension(&new);
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part)?;
-    writeln!(file, "{new}")?;
-    file.sync_all()?;
-    // Whoever is first gives the name.
-    let linked = std::fs::hard_link(&part, path);
-    std::fs::remove_file(&part)?;
-    match linked {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ => read().and_then(|id| if is_id(&id) { Ok(id) } else { Err(io::Error::other("it has no id: remove it")) }),
-    }
-}
-
-fn is_id(id: &str) -> bool {
-    id.len() == 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
-
 /// A hash that stays the same: it names a folder.
 fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
@@ -326,15 +299,5 @@ mod tests {
         let many: Vec<_> = (0..2_500).map(|day| part(day, 1)).collect();
         assert_eq!(passes(many.clone()).into_iter().map(|pass| pass.len()).collect::<Vec<_>>(), [1_024, 1_024, 452]);
         assert_eq!(passes(many.clone()).concat(), many);
-    }
-
-    #[test]
-    fn a_data_folder_keeps_its_name() -> io::Result<()> {
-        let folder = std::env::temp_dir().join(format!("tapline-partitions-id-{}", std::process::id()));
-        std::fs::create_dir_all(&folder)?;
-        let first = id(&folder.join("id"))?;
-        assert_eq!(id(&folder.join("id"))?, first);
-        assert_eq!(std::fs::read_dir(&folder)?.count(), 1);
-        std::fs::remove_dir_all(&folder)
     }
 }

@@ -61,7 +61,10 @@ impl ParquetWriter {
             match written {
                 Ok(written) => self.tell(&written, once),
                 Err(error) if is_stopped(&error) => return Ok(0),
-                Err(error) if once => return Err(error),
+                Err(error) if once => {
+                    output::fail(&format!("{error:#}"));
+                    return Ok(exit::FAILED);
+                }
                 Err(error) => output::tell(&format!("{error:#}; tried again in {}", span(self.every))),
             }
             if once {
