@@ -3,8 +3,10 @@
 pub(crate) mod archive;
 pub(crate) mod batch;
 pub(crate) mod chat;
+pub(crate) mod collect;
 pub(crate) mod export;
 pub(crate) mod offline;
+pub(crate) mod parquet;
 pub(crate) mod run;
 pub(crate) mod search;
 pub(crate) mod serve;
@@ -46,6 +48,7 @@ pub(crate) enum Command {
     Run(Box<run::Run>),
     Chat(Box<chat::Chat>),
     Batch(Box<batch::Batch>),
+    Collect(Box<collect::Collect>),
     Inspect(Inspect),
     View(View),
     Convert(Convert),

@@ -33,12 +33,16 @@ mod estimate;
 mod fields;
 mod file;
 mod folder;
+#[cfg(feature = "s3")]
+mod identity;
 mod job;
 mod journal;
 mod limits;
 #[cfg(feature = "nats")]
 mod nats;
 mod note;
+#[cfg(feature = "s3")]
+mod partitions;
 mod plan;
 mod reference;
 mod result;
@@ -60,6 +64,8 @@ pub use job::{CutOff, Job, KeepAs, WorktreeRule};
 #[cfg(feature = "nats")]
 pub use nats::{Broker, BrokerError, CollectNews, CollectOptions, Collected, Collector, Outbox, Post, Sealed, Shipper, resend};
 pub use note::{AccountLimit, BatchNote, RunAgain, RunBegun};
+#[cfg(feature = "s3")]
+pub use partitions::{PartitionedStore, PartitionsError, PartitionsWritten};
 pub use plan::{Mistake, Mistakes, Plan, PlannedStep};
 pub use result::{JobOutcome, JobResult, worst_exit_code};
 pub use state::Halt;
