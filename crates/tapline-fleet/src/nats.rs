@@ -4,7 +4,6 @@ mod collect;
 mod connect;
 mod copies;
 mod growth;
-mod identity;
 mod names;
 mod outbox;
 mod pieces;

@@ -16,9 +16,10 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{sleep, timeout};
 
+use crate::identity::identity;
+
 use super::connect::BrokerError;
 use super::copies::{Collected, Copies, Taken, Unflushed};
-use super::identity::identity;
 use super::names;
 use super::pieces::{Content, Piece, SealedFile, plain};
 use super::post::{BATCH, Post, RECORDING};
