@@ -22,8 +22,8 @@ Examples:
   tapline worker --engine nats://broker:4222 --require agent=codex --require repo=api
 
 Exit codes:
-  0    it was told to end, and let its runs end
-  1    it could not begin: no broker, for example
+  0         it was told to end, and let its runs end
+  2         it could not begin: the server cannot be reached, for example
   130, 143  a second signal stopped its runs")]
 pub(crate) struct Worker {
     #[command(flatten)]

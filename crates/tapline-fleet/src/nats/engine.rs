@@ -83,7 +83,7 @@ impl Nats {
         redact: bool,
     ) -> Result<(Self, Vec<BatchNote>), NatsError> {
         let (told, trouble) = mpsc::unbounded_channel();
-        let queue = Queue::open(broker, &format!("tapline batch {}", folder.id()), told).await?;
+        let queue = Box::pin(Queue::open(broker, &format!("tapline batch {}", folder.id()), told)).await?;
         if redact {
             folder.redact()?;
         }
@@ -329,12 +329,11 @@ impl Engine for Nats {
         if attempt.before.cut_off {
             // The last order has an outcome that was not noted, or it still waits or runs: the batch was not there to see it.
             order = attempt.before.attempts;
-            match self.outcome(&job, order).await {
-                Some(outcome) => match self.end(&attempt, &outcome, watch.stop.clone()).await {
+            if let Some(outcome) = self.outcome(&job, order).await {
+                match self.end(&attempt, &outcome, watch.stop.clone()).await {
                     AttemptEnd::CutOff => order = attempt.number,
                     end => return self.ended(None, end).await,
-                },
-                None => {}
+                }
             }
         }
         let begun = RunBegun {
@@ -414,7 +413,7 @@ impl Engine for Nats {
 /// Waits until somebody asks to stop more often than this.
 async fn rises(stop: &mut watch::Receiver<u32>, level: u32) {
     if stop.wait_for(|now| *now > level).await.is_err() {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

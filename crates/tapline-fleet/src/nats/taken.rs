@@ -70,7 +70,7 @@ impl Taken {
             running.insert(key.clone(), watch::Sender::new(Arc::clone(&self.message)));
         }
         let alive = self.stay_alive(&key);
-        let done = self.handle(&key, stop).await;
+        let done = Box::pin(self.handle(&key, stop)).await;
         alive.abort();
         let newest = lock(&shared.running).remove(&key);
         let message = newest.map_or_else(|| Arc::clone(&self.message), |newest| Arc::clone(&newest.borrow()));
@@ -126,7 +126,7 @@ impl Taken {
             return Done::Stored;
         }
         let control = control.map(|found| found.value).unwrap_or_default();
-        shared.tell(&batch_key, &control);
+        shared.tell(&batch_key, control);
         if control.stop > 0 {
             self.store(key, End::CutOff, None, None).await;
             return Done::Stopped;
@@ -255,7 +255,7 @@ impl Taken {
             }
             // Whoever stops the batch looks for the note afterwards: one of the two sees the other.
             let control = queue.control.get::<Control>(&batch).await.map(|found| found.value).unwrap_or_default();
-            shared.tell(&batch, &control);
+            shared.tell(&batch, control);
             if control.stop > 0 {
                 return Err(Done::Stopped);
             }
