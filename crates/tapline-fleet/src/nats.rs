@@ -10,7 +10,7 @@ mod pieces;
 mod post;
 mod ship;
 
-pub use collect::{CollectNews, CollectOptions, Collector};
+pub use collect::{CollectNews, CollectOptions, RecordingCollector};
 pub use connect::{Broker, BrokerError};
 pub use copies::Collected;
 pub use outbox::Outbox;

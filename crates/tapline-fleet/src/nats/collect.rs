@@ -99,11 +99,14 @@ pub enum CollectNews {
 /// Collects recordings, in the background.
 #[derive(Debug)]
 #[must_use = "it stops when it is dropped"]
-pub struct Collector {
+pub struct RecordingCollector {
     shared: Arc<Shared>,
     stop: watch::Sender<bool>,
     task: JoinHandle<Result<(), String>>,
 }
+
+/// In this crate there is no other.
+pub(crate) type Collector = RecordingCollector;
 
 #[derive(Debug)]
 struct Shared {
@@ -213,8 +216,9 @@ impl Collector {
     }
 
     /// Waits until nothing is left, or until it was stopped. Fails only if it should end when nothing is left, and cannot go on.
-    pub async fn ended(&mut self) -> Result<(), String> {
-        (&mut self.task).await.unwrap_or(Ok(()))
+    pub async fn ended(&mut self) -> Result<(), BrokerError> {
+        let ended = (&mut self.task).await.unwrap_or(Ok(()));
+        ended.map_err(BrokerError::failed("send all recordings"))
     }
 
     /// Stops after what is being written. It goes on there later.
