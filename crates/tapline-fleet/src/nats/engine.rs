@@ -13,7 +13,7 @@ use tapline_session::exit;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::bucket::{Following, written};
-use super::collect::{CollectOptions, Collector};
+use super::collect::{CollectOptions, RecordingCollector};
 use super::connect::{Broker, BrokerError};
 use super::copies::Collected;
 use super::order::{Control, End, Order, Outcome, RunOf, WorkerCard, is_recording_of, name_of};
@@ -49,7 +49,7 @@ pub struct Nats {
     store: Store,
     queue: Queue,
     /// Writes the recordings of the batch to this data folder.
-    collector: Mutex<Option<Arc<Collector>>>,
+    collector: Mutex<Option<Arc<RecordingCollector>>>,
     redact: bool,
     ack_wait: Duration,
     /// The classes that are there.
@@ -93,7 +93,7 @@ impl Nats {
         // A batch that was stopped goes on.
         queue.control.put(&names::token(folder.id()), &written(&Control::default())).await;
         let post = Post::of(queue.context.clone()).await?;
-        let collector = Collector::for_batch(&post, folder.id(), &store, CollectOptions::default()).await?;
+        let collector = RecordingCollector::for_batch(&post, folder.id(), &store, CollectOptions::default()).await?;
         let waiting = Arc::new(Waiting::default());
         let keys = names::batch_keys(folder.id());
         let tells = Arc::clone(&waiting);
