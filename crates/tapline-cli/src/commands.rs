@@ -5,6 +5,7 @@ mod batch;
 mod chain;
 mod chat;
 mod check;
+mod collect;
 mod convert;
 mod demo;
 mod denials;
@@ -26,6 +27,7 @@ mod statusline;
 pub(crate) mod tee;
 mod updates;
 mod view;
+mod worker;
 
 use anyhow::Result;
 
@@ -43,6 +45,8 @@ pub(crate) fn run(command: Command) -> Result<u8> {
         Command::Run(args) => run::run(&args),
         Command::Chat(args) => chat::run(&args),
         Command::Batch(args) => batch::run(&args),
+        Command::Worker(args) => worker::run(&args),
+        Command::Collect(args) => collect::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::View(args) => view::run(&args),
         Command::Convert(args) => convert::run(&args),

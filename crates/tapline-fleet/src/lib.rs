@@ -26,6 +26,8 @@
 
 mod batch;
 mod budget;
+#[cfg(feature = "nats")]
+mod carried;
 mod csv;
 mod embedded;
 mod engine;
@@ -33,10 +35,16 @@ mod estimate;
 mod fields;
 mod file;
 mod folder;
+#[cfg(feature = "s3")]
+mod identity;
 mod job;
 mod journal;
 mod limits;
+#[cfg(feature = "nats")]
+mod nats;
 mod note;
+#[cfg(feature = "s3")]
+mod partitions;
 mod plan;
 mod reference;
 mod result;
@@ -46,6 +54,7 @@ mod summary;
 mod template;
 mod waits;
 mod work;
+mod workshop;
 mod worktree;
 
 pub use batch::{Batch, BatchEnd, BatchNews, BatchOptions};
@@ -54,9 +63,16 @@ pub use engine::{Attempted, Engine, EngineError};
 pub use estimate::median_costs;
 pub use file::{EXAMPLE, JobFileError};
 pub use folder::{BatchError, BatchFolder};
-pub use job::{CutOff, Job, KeepAs, WorktreeRule};
+pub use job::{CutOff, Job, KeepAs, WorktreeRule, Written};
+#[cfg(feature = "nats")]
+pub use nats::{
+    Broker, BrokerError, CollectNews, CollectOptions, Collected, Nats, NatsError, Outbox, Post, RecordingCollector, Sealed,
+    Shipper, Worker, WorkerError, WorkerNews, WorkerOptions, resend,
+};
 pub use note::{AccountLimit, BatchNote, RunAgain, RunBegun};
-pub use plan::{Mistake, Mistakes, Plan, PlannedStep};
+#[cfg(feature = "s3")]
+pub use partitions::{PartitionedStore, PartitionsError, PartitionsWritten};
+pub use plan::{Mistake, Mistakes, Plan, PlannedStep, RunsOn};
 pub use result::{JobOutcome, JobResult, worst_exit_code};
 pub use state::Halt;
 pub use summary::{counted, json, junit, markdown};

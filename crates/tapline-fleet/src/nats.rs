@@ -1,0 +1,34 @@
+//! Many machines: jobs, results and recordings travel through NATS JetStream, a broker that others keep.
+
+mod bucket;
+mod collect;
+mod connect;
+mod copies;
+mod engine;
+mod growth;
+mod names;
+mod order;
+mod outbox;
+mod pieces;
+mod post;
+mod queue;
+mod ship;
+mod taken;
+mod trouble;
+mod worker;
+
+pub use collect::{CollectNews, CollectOptions, RecordingCollector};
+pub use connect::{Broker, BrokerError};
+pub use copies::Collected;
+pub use engine::{Nats, NatsError};
+pub use outbox::Outbox;
+pub use post::Post;
+pub use ship::{Sealed, Shipper, resend};
+pub use worker::{Worker, WorkerError, WorkerNews, WorkerOptions};
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Locks what no panic can leave half done.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,190 @@
+//! How to reach the broker: its address, and who we are there.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use async_nats::jetstream::{self, Context};
+use async_nats::{Client, ConnectErrorKind, ConnectOptions};
+use serde::{Deserialize, Serialize};
+
+use crate::folder::{BatchError, BatchFolder};
+
+/// The broker, and who we are there. Everything is as NATS has it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Broker {
+    /// Its address: `nats://HOST:4222` or `tls://HOST:4222`; several are separated by commas.
+    pub url: String,
+    /// A file with credentials (`.creds`).
+    pub credentials: Option<PathBuf>,
+    /// A file with the seed of an `NKey`.
+    pub nkey: Option<PathBuf>,
+    /// A file with the certificates of authorities to trust, besides those of the system.
+    pub ca: Option<PathBuf>,
+    /// Files with a client's certificate and its key.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+}
+
+/// Why the broker cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BrokerError {
+    /// The address makes no sense.
+    #[error("`{address}` is no address of a NATS server (an example is nats://127.0.0.1:4222)")]
+    Address {
+        /// The address, without a password.
+        address: String,
+    },
+    /// A file cannot be read.
+    #[error("cannot use {path}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        error: io::Error,
+    },
+    /// Nobody answers there.
+    #[error("cannot reach the broker at {address}: is it running, and is the address right?")]
+    Unreachable {
+        /// The address, without a password.
+        address: String,
+        /// The cause.
+        #[source]
+        error: async_nats::ConnectError,
+    },
+    /// The broker does not take us.
+    #[error("the broker at {address} refuses us: the credentials are missing, wrong or expired")]
+    Refused {
+        /// The address, without a password.
+        address: String,
+        /// The cause.
+        #[source]
+        error: async_nats::ConnectError,
+    },
+    /// The broker has no JetStream.
+    #[error("the broker at {address} has no JetStream: start it with `nats-server --jetstream`")]
+    NoJetStream {
+        /// The address, without a password.
+        address: String,
+    },
+    /// The broker has no room.
+    #[error("{what} is full: raise its limits, or wait until there is room")]
+    Full {
+        /// What has no room.
+        what: &'static str,
+    },
+    /// The broker did not do what was asked.
+    #[error("the broker cannot {what}: {why}")]
+    Failed {
+        /// What it should have done.
+        what: &'static str,
+        /// Its own words.
+        why: String,
+    },
+}
+
+impl BrokerError {
+    /// The broker did not do what was asked, for this reason.
+    pub(crate) fn failed<E: std::fmt::Display>(what: &'static str) -> impl FnOnce(E) -> Self {
+        move |error| Self::Failed { what, why: error.to_string() }
+    }
+}
+
+impl Broker {
+    /// A broker at this address.
+    pub fn at(url: impl Into<String>) -> Self {
+        Self { url: url.into(), ..Self::default() }
+    }
+
+    /// Notes in the folder of a batch how to reach the broker. A password in the address is not noted: it is given again.
+    pub fn note(&self, folder: &BatchFolder) -> Result<(), BatchError> {
+        let here = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        folder.note_engine(&Self {
+            url: self.address(),
+            credentials: self.credentials.as_ref().map(here),
+            nkey: self.nkey.as_ref().map(here),
+            ca: self.ca.as_ref().map(here),
+            certificate: self.certificate.as_ref().map(|(certificate, key)| (here(certificate), here(key))),
+        })
+    }
+
+    /// Returns the broker that was noted in the folder of a batch.
+    pub fn noted(folder: &BatchFolder) -> Option<Self> {
+        serde_json::from_value(folder.engine()?).ok()
+    }
+
+    /// Returns the address without a password, for people.
+    pub fn address(&self) -> String {
+        let plain = |url: &str| match (url.split_once("://"), url.rsplit_once('@')) {
+            (Some((scheme, _)), Some((_, host))) => format!("{scheme}://{host}"),
+            (None, Some((_, host))) => host.to_owned(),
+            (_, None) => url.to_owned(),
+        };
+        self.url.split(',').map(plain).collect::<Vec<_>>().join(",")
+    }
+
+    /// Connects under this name. If the connection is lost later, it is made again for as long as it takes.
+    pub async fn connect(&self, name: &str) -> Result<Client, BrokerError> {
+        let mut options = ConnectOptions::new().name(name).max_reconnects(None);
+        if let Some(path) = &self.credentials {
+            options = options.credentials(&read(path)?).map_err(|error| BrokerError::File { path: path.clone(), error })?;
+        }
+        if let Some(path) = &self.nkey {
+            options = options.nkey(read(path)?.trim().to_owned());
+        }
+        if let Some(path) = &self.ca {
+            read(path)?;
+            options = options.add_root_certificates(path.clone());
+        }
+        if let Some((certificate, key)) = &self.certificate {
+            read(certificate)?;
+            read(key)?;
+            options = options.add_client_certificate(certificate.clone(), key.clone());
+        }
+        let mut addresses = Vec::new();
+        for url in self.url.split(',') {
+            let wrong = |_| BrokerError::Address { address: Self::at(url).address() };
+            addresses.push(url.trim().parse::<async_nats::ServerAddr>().map_err(wrong)?);
+        }
+        let address = self.address();
+        options.connect(addresses).await.map_err(|error| match error.kind() {
+            ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
+                BrokerError::Refused { address, error }
+            }
+            ConnectErrorKind::ServerParse => BrokerError::Address { address },
+            _ => BrokerError::Unreachable { address, error },
+        })
+    }
+
+    /// Connects, and asks whether the broker has JetStream.
+    pub(crate) async fn jetstream(&self, name: &str) -> Result<(Client, Context), BrokerError> {
+        let client = self.connect(name).await?;
+        let context = jetstream::new(client.clone());
+        match context.query_account().await {
+            Ok(_) => Ok((client, context)),
+            Err(_) => Err(BrokerError::NoJetStream { address: self.address() }),
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<String, BrokerError> {
+    std::fs::read_to_string(path).map_err(|error| BrokerError::File { path: path.to_owned(), error })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_password_is_told() {
+        for (url, told) in [
+            ("nats://127.0.0.1:4222", "nats://127.0.0.1:4222"),
+            ("nats://me:secret@host:4222,tls://me:se@cret@other", "nats://host:4222,tls://other"),
+            ("me:secret@host", "host"),
+        ] {
+            assert_eq!(Broker::at(url).address(), told);
+        }
+    }
+}
