@@ -6,6 +6,7 @@ import json
 import logging
 import pathlib
 import signal
+import socket
 import tempfile
 import threading
 import unittest
@@ -115,6 +116,8 @@ class User(Home):
         self.projects = self.path / ".claude/projects/-work-shop"
         self.projects.mkdir(parents=True)
         self.env.update(AWS_ACCESS_KEY_ID=KEY, AWS_SECRET_ACCESS_KEY=SECRET, AWS_REGION="us-east-1", AWS_ENDPOINT_URL=url, AWS_ALLOW_HTTP="true")
+        # Nothing is sent twice only because the machine is busy.
+        self.env.update(AWS_TIMEOUT=f"{HANG}s", AWS_CONNECT_TIMEOUT=f"{HANG}s")
 
     def says(self, session, *answers):
         with open(self.projects / f"{session}.jsonl", "a") as file:
@@ -290,9 +293,11 @@ class Stored(unittest.TestCase):
         dest, self.dest = self.dest, "s3://nobody-made-this/x"
         fails("there is no bucket `nobody-made-this`")
         self.dest = dest
-        with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as gone:
-            nobody = "http://127.0.0.1:%d" % gone.server_address[1]
-        fails("cannot write to", nobody, "refused", AWS_ENDPOINT_URL=nobody)
+        with socket.socket() as silent:
+            # Nobody else gets this port, and nobody listens on it.
+            silent.bind(("127.0.0.1", 0))
+            nobody = "http://127.0.0.1:%d" % silent.getsockname()[1]
+            fails("cannot write to", nobody, "refused", AWS_ENDPOINT_URL=nobody)
         fails("AWS_ALLOW_HTTP=true", AWS_ALLOW_HTTP="false", code=2)
         self.collect()
         self.is_complete()
