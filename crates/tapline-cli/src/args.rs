@@ -4,6 +4,7 @@ pub(crate) mod archive;
 pub(crate) mod batch;
 pub(crate) mod chat;
 pub(crate) mod collect;
+pub(crate) mod engine;
 pub(crate) mod export;
 pub(crate) mod offline;
 pub(crate) mod parquet;

@@ -4,11 +4,13 @@ use std::fs::OpenOptions;
 use std::hash::{BuildHasher as _, RandomState};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use tapline_recording::{Store, create_private_folder};
 
 /// Returns the name of a data folder: 16 hexadecimal digits.
 pub(crate) fn identity(store: &Store) -> io::Result<String> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
     let folder = store.root().join("fleet");
     create_private_folder(&folder)?;
     let path = folder.join("id");
@@ -21,7 +23,7 @@ pub(crate) fn identity(store: &Store) -> io::Result<String> {
             return Err(io::Error::new(io::ErrorKind::InvalidData, format!("{} is damaged: remove it", path.display())));
         }
         // Of two processes that make it at the same time, one is first.
-        let part = folder.join(format!(".id.{}", std::process::id()));
+        let part = folder.join(format!(".id.{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&part)?;
         writeln!(file, "{:016x}", RandomState::new().hash_one(std::process::id()))?;
         file.sync_all()?;

@@ -62,7 +62,7 @@ pub use file::{EXAMPLE, JobFileError};
 pub use folder::{BatchError, BatchFolder};
 pub use job::{CutOff, Job, KeepAs, WorktreeRule};
 #[cfg(feature = "nats")]
-pub use nats::{Broker, BrokerError};
+pub use nats::{Broker, BrokerError, CollectNews, CollectOptions, Collected, Collector, Outbox, Post, Sealed, Shipper, resend};
 pub use note::{AccountLimit, BatchNote, RunAgain, RunBegun};
 #[cfg(feature = "s3")]
 pub use partitions::{PartitionedStore, PartitionsError, PartitionsWritten};
