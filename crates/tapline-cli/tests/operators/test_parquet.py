@@ -4,9 +4,11 @@ import http.client
 import http.server
 import json
 import logging
+import os
 import pathlib
 import signal
 import socket
+import subprocess
 import tempfile
 import threading
 import unittest
@@ -16,7 +18,7 @@ import boto3
 import duckdb
 from moto.server import ThreadedMotoServer
 
-from receiver import HANG, Home
+from receiver import HANG, Home, until
 
 TABLES = ("sessions", "messages", "calls", "costs")
 KEY, SECRET = "AKIAOPERATORSDUMMY", "operators-dummy-secret-key"
@@ -316,6 +318,44 @@ class Stored(unittest.TestCase):
         child.send_signal(signal.SIGTERM)
         self.assertEqual(child.wait(HANG), 0)
         self.assertEqual(child.stderr.read(), "")
+
+    def broker(self):
+        """Starts a NATS server, and returns its address."""
+        folder = self.user.path / "nats"
+        folder.mkdir()
+        log = open(folder / "log", "w")
+        self.addCleanup(log.close)
+        server = subprocess.Popen(
+            [os.environ["NATS_SERVER"], "-a", "127.0.0.1", "-p", "-1", "--ports_file_dir", folder, "-js", "-sd", folder / "store"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+
+        def ports():
+            self.assertIsNone(server.poll(), (folder / "log").read_text())
+            for path in folder.glob("*.ports"):
+                # It may be half written.
+                text = path.read_text()
+                return json.loads(text)["nats"][0] if text.endswith("}") else None
+
+        return until("the broker is there", ports)
+
+    def test_broker(self):
+        self.some_days(self.user)
+        url = self.broker()
+        told = self.collect("--engine", url)
+        self.assertIn("wrote 12 parts of 12", told.stderr)
+        self.is_complete()
+        # Recordings and tables are looked after at the same time, and both end at a signal.
+        child = self.user.start("collect", "--engine", url, "--to", "parquet", "--every", "1s", self.dest)
+        self.user.says("s-2", answer("s-2", 3, "2026-11-15"))
+        self.assertIn("wrote 3 parts of 12", child.stderr.readline())
+        child.send_signal(signal.SIGTERM)
+        self.assertEqual(child.wait(HANG), 0)
+        self.is_complete()
 
     def test_large(self):
         # More than one pass has room for: it goes through a file, and in pieces.
