@@ -2,7 +2,7 @@
 //!
 //! A job file becomes a [`Plan`]. A [`Batch`] runs it through an [`Engine`]; the [`Embedded`] one needs nothing but this machine. What
 //! happens is noted in the [`BatchFolder`] before anybody relies on it, so a batch that was killed goes on where it was. Every job has
-//! exactly one [`JobResult`].
+//! exactly one [`JobResult`]. A [`PartitionedStore`] has the tables of an archive in a folder or an S3 store, for others to ask.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {

@@ -49,6 +49,8 @@ mod offline;
 #[cfg(test)]
 mod outputs;
 #[cfg(test)]
+mod partitioning;
+#[cfg(test)]
 mod passing;
 #[cfg(test)]
 mod piping;

@@ -4,8 +4,11 @@ import http.client
 import http.server
 import json
 import logging
+import os
 import pathlib
 import signal
+import socket
+import subprocess
 import tempfile
 import threading
 import unittest
@@ -15,7 +18,7 @@ import boto3
 import duckdb
 from moto.server import ThreadedMotoServer
 
-from receiver import HANG, Home
+from receiver import HANG, Home, until
 
 TABLES = ("sessions", "messages", "calls", "costs")
 KEY, SECRET = "AKIAOPERATORSDUMMY", "operators-dummy-secret-key"
@@ -115,6 +118,8 @@ class User(Home):
         self.projects = self.path / ".claude/projects/-work-shop"
         self.projects.mkdir(parents=True)
         self.env.update(AWS_ACCESS_KEY_ID=KEY, AWS_SECRET_ACCESS_KEY=SECRET, AWS_REGION="us-east-1", AWS_ENDPOINT_URL=url, AWS_ALLOW_HTTP="true")
+        # Nothing is sent twice only because the machine is busy.
+        self.env.update(AWS_TIMEOUT=f"{HANG}s", AWS_CONNECT_TIMEOUT=f"{HANG}s")
 
     def says(self, session, *answers):
         with open(self.projects / f"{session}.jsonl", "a") as file:
@@ -290,9 +295,11 @@ class Stored(unittest.TestCase):
         dest, self.dest = self.dest, "s3://nobody-made-this/x"
         fails("there is no bucket `nobody-made-this`")
         self.dest = dest
-        with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as gone:
-            nobody = "http://127.0.0.1:%d" % gone.server_address[1]
-        fails("cannot write to", nobody, "refused", AWS_ENDPOINT_URL=nobody)
+        with socket.socket() as silent:
+            # Nobody else gets this port, and nobody listens on it.
+            silent.bind(("127.0.0.1", 0))
+            nobody = "http://127.0.0.1:%d" % silent.getsockname()[1]
+            fails("cannot write to", nobody, "refused", AWS_ENDPOINT_URL=nobody)
         fails("AWS_ALLOW_HTTP=true", AWS_ALLOW_HTTP="false", code=2)
         self.collect()
         self.is_complete()
@@ -311,6 +318,44 @@ class Stored(unittest.TestCase):
         child.send_signal(signal.SIGTERM)
         self.assertEqual(child.wait(HANG), 0)
         self.assertEqual(child.stderr.read(), "")
+
+    def broker(self):
+        """Starts a NATS server, and returns its address."""
+        folder = self.user.path / "nats"
+        folder.mkdir()
+        log = open(folder / "log", "w")
+        self.addCleanup(log.close)
+        server = subprocess.Popen(
+            [os.environ["NATS_SERVER"], "-a", "127.0.0.1", "-p", "-1", "--ports_file_dir", folder, "-js", "-sd", folder / "store"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+        self.addCleanup(server.wait)
+        self.addCleanup(server.kill)
+
+        def ports():
+            self.assertIsNone(server.poll(), (folder / "log").read_text())
+            for path in folder.glob("*.ports"):
+                # It may be half written.
+                text = path.read_text()
+                return json.loads(text)["nats"][0] if text.endswith("}") else None
+
+        return until("the broker is there", ports)
+
+    def test_broker(self):
+        self.some_days(self.user)
+        url = self.broker()
+        told = self.collect("--engine", url)
+        self.assertIn("wrote 12 parts of 12", told.stderr)
+        self.is_complete()
+        # Recordings and tables are looked after at the same time, and both end at a signal.
+        child = self.user.start("collect", "--engine", url, "--to", "parquet", "--every", "1s", self.dest)
+        self.user.says("s-2", answer("s-2", 3, "2026-11-15"))
+        self.assertIn("wrote 3 parts of 12", child.stderr.readline())
+        child.send_signal(signal.SIGTERM)
+        self.assertEqual(child.wait(HANG), 0)
+        self.is_complete()
 
     def test_large(self):
         # More than one pass has room for: it goes through a file, and in pieces.

@@ -78,7 +78,7 @@ impl io::Write for Spooled {
 impl Place {
     /// Reads an address: a folder, or `s3://BUCKET/PREFIX`. Keys and the address of the store come from the environment.
     pub(super) fn of(address: &str) -> Result<Self, PartitionsError> {
-        let wrong = |why: &str| PartitionsError::Address { address: address.to_owned(), why: why.to_owned() };
+        let wrong = |why: &str| PartitionsError::Address { address: without_password(address), why: why.to_owned() };
         let Some(bucket) = address.strip_prefix("s3://") else {
             if address.contains("://") {
                 return Err(wrong("name a folder, or s3://BUCKET/PREFIX"));
