@@ -3,6 +3,7 @@
 pub(crate) mod archive;
 pub(crate) mod batch;
 pub(crate) mod chat;
+pub(crate) mod engine;
 pub(crate) mod export;
 pub(crate) mod offline;
 pub(crate) mod run;
@@ -10,6 +11,7 @@ pub(crate) mod search;
 pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod stats;
+pub(crate) mod worker;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -46,6 +48,7 @@ pub(crate) enum Command {
     Run(Box<run::Run>),
     Chat(Box<chat::Chat>),
     Batch(Box<batch::Batch>),
+    Worker(Box<worker::Worker>),
     Inspect(Inspect),
     View(View),
     Convert(Convert),

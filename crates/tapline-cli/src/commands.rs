@@ -26,6 +26,7 @@ mod statusline;
 pub(crate) mod tee;
 mod updates;
 mod view;
+mod worker;
 
 use anyhow::Result;
 
@@ -43,6 +44,7 @@ pub(crate) fn run(command: Command) -> Result<u8> {
         Command::Run(args) => run::run(&args),
         Command::Chat(args) => chat::run(&args),
         Command::Batch(args) => batch::run(&args),
+        Command::Worker(args) => worker::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::View(args) => view::run(&args),
         Command::Convert(args) => convert::run(&args),

@@ -22,6 +22,8 @@ use crate::work::{Attempt, AttemptEnd, JobNews, Watch, unix_now};
 pub struct BatchOptions {
     /// How many jobs run at once.
     pub jobs: usize,
+    /// Whether as many run at once as the engine's workers have places for.
+    pub by_workers: bool,
     /// No job starts once all of them together cost this many dollars.
     pub budget_usd: Option<f64>,
     /// No job starts after this many failures.
@@ -32,7 +34,7 @@ pub struct BatchOptions {
 
 impl Default for BatchOptions {
     fn default() -> Self {
-        Self { jobs: 4, budget_usd: None, until_failures: None, doing: false }
+        Self { jobs: 4, by_workers: false, budget_usd: None, until_failures: None, doing: false }
     }
 }
 
@@ -64,6 +66,15 @@ pub enum BatchNews {
     Ended(Box<JobResult>),
     /// An account's limit is reached: none of its jobs starts before.
     Limit(AccountLimit),
+    /// There are so many workers now, and they have so many places for runs.
+    Workers {
+        /// How many workers there are.
+        workers: usize,
+        /// How many runs they make at once.
+        places: usize,
+    },
+    /// Something keeps the engine from going on for now. It tries again.
+    Trouble(String),
 }
 
 /// How a batch ended.
@@ -96,6 +107,7 @@ pub struct Batch<E> {
     state: State,
     store: Store,
     jobs: usize,
+    by_workers: bool,
     doing: bool,
     events: mpsc::UnboundedSender<BatchNews>,
     stop: watch::Receiver<u32>,
@@ -124,7 +136,8 @@ impl<E: Engine> Batch<E> {
             engine: Arc::new(engine),
             state,
             store,
-            jobs: options.jobs.max(1),
+            jobs: if options.by_workers { 1 } else { options.jobs.max(1) },
+            by_workers: options.by_workers,
             doing: options.doing,
             events,
             stop,
@@ -141,6 +154,7 @@ impl<E: Engine> Batch<E> {
         let unfinished = self.state.unfinished().into_iter().map(str::to_owned).collect();
         self.engine.clean(unfinished).await;
         let (news, mut told) = mpsc::unbounded_channel();
+        self.engine.listen(news.clone()).await;
         let mut tasks = JoinSet::new();
         let (mut failed, mut listens) = (None, true);
         loop {
@@ -172,10 +186,11 @@ impl<E: Engine> Batch<E> {
                 changed = self.stop.changed(), if listens => listens = changed.is_ok(),
             }
         }
+        let (jobs, done) = self.state.counts();
+        self.engine.over(done == jobs && failed.is_none()).await;
         if let Some(error) = failed {
             return Err(error);
         }
-        let (jobs, done) = self.state.counts();
         Ok(BatchEnd {
             results: self.state.results(),
             jobs,
@@ -275,6 +290,13 @@ impl<E: Engine> Batch<E> {
     async fn hear(&mut self, news: JobNews) -> Result<(), EngineError> {
         match news {
             JobNews::Doing { job, what } => self.tell(BatchNews::Doing { job, what }),
+            JobNews::Workers { workers, places } => {
+                if self.by_workers {
+                    self.jobs = places.max(1);
+                }
+                self.tell(BatchNews::Workers { workers, places });
+            }
+            JobNews::Trouble(what) => self.tell(BatchNews::Trouble(what)),
             JobNews::Limit(limit) => {
                 if self.state.limited_until(&limit.account, limit.until).is_none() {
                     self.state.limit(&limit);

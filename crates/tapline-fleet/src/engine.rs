@@ -3,8 +3,10 @@
 
 use std::io;
 
+use tokio::sync::mpsc;
+
 use crate::note::{BatchNote, RunBegun};
-use crate::work::{Attempt, AttemptEnd, Watch};
+use crate::work::{Attempt, AttemptEnd, JobNews, Watch};
 
 /// Why an engine cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -38,4 +40,16 @@ pub trait Engine: Send + Sync + 'static {
 
     /// Removes what jobs that have ended left behind.
     fn clean(&self, unfinished: Vec<String>) -> impl Future<Output = ()> + Send;
+
+    /// From now on, tells what happens besides the runs.
+    fn listen(&self, news: mpsc::UnboundedSender<JobNews>) -> impl Future<Output = ()> + Send {
+        drop(news);
+        std::future::ready(())
+    }
+
+    /// No further run is made: the batch is complete, or it stops here for now.
+    fn over(&self, is_complete: bool) -> impl Future<Output = ()> + Send {
+        let _ = is_complete;
+        std::future::ready(())
+    }
 }

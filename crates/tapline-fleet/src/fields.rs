@@ -1,6 +1,6 @@
 //! The keys of a job in a file, and how they are read: each value is filled in, checked, and named if it is wrong.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tapline_runner::{Environment, Options, RetryRule};
 use tapline_session::text::with_causes;
 use tapline_session::{Category, parse_duration};
 
-use crate::job::{CutOff, Job, KeepAs, WorktreeRule, plain_name};
+use crate::job::{CutOff, Job, KeepAs, WorktreeRule, Written, plain_name};
 use crate::template::{self, TemplateError};
 
 /// What a job is made from: values by their keys, with places to fill in.
@@ -56,6 +56,8 @@ pub(crate) const KEYS: &[&str] = &[
     "env",
     "clean_env",
     "args",
+    "labels",
+    "worker",
     "needs",
     "for_each",
     "if",
@@ -202,11 +204,12 @@ impl Reading<'_> {
     }
 
     /// A file with rules.
-    fn rules<T: std::str::FromStr<Err: std::error::Error>>(&mut self, key: &str) -> Option<T> {
+    fn rules<T: std::str::FromStr<Err: std::error::Error>>(&mut self, key: &str) -> Option<Written<T>> {
         let path = self.path(key)?;
         let read = std::fs::read_to_string(&path).map_err(|error| format!("cannot read {}: {error}", path.display()));
         let parsed = read.and_then(|text| {
-            text.parse::<T>().map_err(|error| format!("{} is wrong: {}", path.display(), with_causes(&error)))
+            let wrong = |error| format!("{} is wrong: {}", path.display(), with_causes(&error));
+            text.parse::<T>().map_err(wrong).map(|rules| Written { text, rules })
         });
         parsed.map_err(|why| self.wrong(key, why)).ok()
     }
@@ -296,6 +299,16 @@ impl Reading<'_> {
         RetryRule { times: self.count("retry").unwrap_or_default(), delay: self.time("retry_delay"), on }
     }
 
+    /// Labels, each once and in order: jobs with the same labels wait in the same queue.
+    fn labels(&mut self, key: &str, own: impl IntoIterator<Item = String>) -> Vec<String> {
+        let labels: BTreeSet<String> = own.into_iter().chain(self.list(key)).collect();
+        if let Some(label) = labels.iter().find(|label| label.len() > LONGEST_LABEL || label.contains(char::is_control)) {
+            let label: String = label.chars().filter(|c| !c.is_control()).take(40).collect();
+            self.wrong(key, format!("`{label}` cannot be a label: it has at most {LONGEST_LABEL} bytes, and is one line"));
+        }
+        labels.into_iter().collect()
+    }
+
     fn environment(&mut self) -> Environment {
         let names = self.list("env");
         if let Some(name) = names.iter().find(|name| name.contains('=')) {
@@ -313,12 +326,8 @@ impl Reading<'_> {
             Kind::named(text).ok_or_else(|| format!("`{text}` is not one of {}", known()))
         });
         let agent = agent.unwrap_or_default();
-        let cut_off = self.read("cut_off", |text| match text {
-            "resume" => Ok(CutOff::Resume),
-            "again" => Ok(CutOff::Again),
-            "fail" => Ok(CutOff::Fail),
-            _ => Err(format!("`{text}` is not one of resume, again, fail")),
-        });
+        let cut_off = self
+            .read("cut_off", |text| CutOff::named(text).ok_or_else(|| format!("`{text}` is not one of resume, again, fail")));
         Job {
             label: self.text("label").unwrap_or_else(|| step.clone()),
             account: self.text("account").unwrap_or_else(|| agent.name().to_owned()),
@@ -335,6 +344,8 @@ impl Reading<'_> {
             retry: self.retry(),
             cut_off: cut_off.unwrap_or_default(),
             environment: self.environment(),
+            labels: self.labels("labels", [format!("agent={}", agent.name())]),
+            worker: self.labels("worker", []),
             name,
             step,
         }
@@ -350,6 +361,9 @@ impl Reading<'_> {
         Some(name)
     }
 }
+
+/// How many bytes a label may have.
+const LONGEST_LABEL: usize = 200;
 
 /// Stands for a prompt that is not known yet.
 const LATER: &str = "…";

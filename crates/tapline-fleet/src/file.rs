@@ -10,7 +10,7 @@ use tapline_session::text::nearest;
 
 use crate::csv;
 use crate::fields::{Fields, KEYS};
-use crate::plan::{Entry, Mistake, Mistakes, Plan, Row, Source};
+use crate::plan::{Entry, Mistake, Mistakes, Plan, Row, RunsOn, Source};
 use crate::template::{self, Piece};
 
 /// Why there is no plan.
@@ -40,6 +40,11 @@ pub const EXAMPLE: &str = include_str!("example.toml");
 impl Plan {
     /// Reads a job file and checks all of it. `defaults` are values for jobs that do not have their own, by their keys.
     pub fn read(path: &Path, defaults: &BTreeMap<String, Value>) -> Result<Self, JobFileError> {
+        Self::read_for(path, defaults, RunsOn::ThisMachine)
+    }
+
+    /// Reads a job file whose jobs are run there.
+    pub fn read_for(path: &Path, defaults: &BTreeMap<String, Value>, on: RunsOn) -> Result<Self, JobFileError> {
         let text = read_text(path)?;
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let mut reader = FileReader { name, base: folder_of(path), defaults, faults: Vec::new() };
@@ -52,7 +57,7 @@ impl Plan {
         let FileReader { base, faults, .. } = reader;
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         // Mistakes of one kind do not hide those of another.
-        match (Self::new(Source { base, name, entries }), faults.is_empty()) {
+        match (Self::new(Source { base, name, entries }, on), faults.is_empty()) {
             (Ok(plan), true) => Ok(plan),
             (Ok(_), false) => Err(Mistakes(faults).into()),
             (Err(Mistakes(more)), is_empty) => {

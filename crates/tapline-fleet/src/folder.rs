@@ -9,7 +9,7 @@ use rustix::fs::{FlockOperation, flock};
 use tapline_recording::{Store, create_private_folder, recording_name};
 
 use crate::journal;
-use crate::plan::{Mistakes, Plan, Source};
+use crate::plan::{Mistakes, Plan, RunsOn, Source};
 use crate::worktree::Places;
 
 /// Why a batch cannot be begun or resumed.
@@ -74,23 +74,44 @@ impl BatchFolder {
         };
         create_private_folder(&path).map_err(fail(&path))?;
         let folder = Self::lock(id, path)?;
-        let file = folder.path.join(PLAN);
+        folder.write(PLAN, plan.source())?;
+        let above = batches(store);
+        File::open(&above).and_then(|above| above.sync_all()).map_err(fail(&above))?;
+        Ok(folder)
+    }
+
+    /// Writes a file. After a crash, there is the old one or the new one.
+    fn write(&self, name: &str, value: &impl serde::Serialize) -> Result<(), BatchError> {
+        let file = self.path.join(name);
         let write = || {
-            let part = folder.path.join("plan.json.part");
+            let part = self.path.join(format!("{name}.part"));
             let mut to = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&part)?;
-            to.write_all(&serde_json::to_vec(plan.source())?)?;
+            to.write_all(&serde_json::to_vec(value)?)?;
             to.sync_all()?;
             std::fs::rename(&part, &file)?;
             // The name must be on the disk, too.
-            File::open(&folder.path)?.sync_all()?;
-            File::open(batches(store))?.sync_all()
+            File::open(&self.path)?.sync_all()
         };
-        write().map_err(fail(&file))?;
-        Ok(folder)
+        write().map_err(|error| BatchError::File { path: file.clone(), error })
+    }
+
+    /// Returns how to reach the engine that the batch began with: what [`BatchFolder::note_engine`] noted.
+    pub fn engine(&self) -> Option<serde_json::Value> {
+        serde_json::from_slice(&std::fs::read(self.path.join(ENGINE)).ok()?).ok()
+    }
+
+    /// Notes how to reach the engine, so that the batch goes on with it. Passwords do not belong there.
+    pub fn note_engine(&self, engine: &impl serde::Serialize) -> Result<(), BatchError> {
+        self.write(ENGINE, engine)
     }
 
     /// Opens the folder of a batch by the beginning of its id; `last` is the newest.
     pub fn open(store: &Store, id: &str) -> Result<(Self, Plan), BatchError> {
+        Self::open_for(store, id, RunsOn::ThisMachine)
+    }
+
+    /// Opens the folder of a batch whose jobs are run there. If it began with an engine, they are run on workers in any case.
+    pub fn open_for(store: &Store, id: &str, on: RunsOn) -> Result<(Self, Plan), BatchError> {
         let folder = batches(store);
         let unknown = || BatchError::Unknown { id: id.to_owned(), folder: folder.clone() };
         let entries = std::fs::read_dir(&folder).map_err(|_| unknown())?;
@@ -115,7 +136,8 @@ impl BatchFolder {
         let source = read().map_err(|error| BatchError::File { path: file.clone(), error })?;
         let path = folder.journal();
         let ended = journal::ended(&path).map_err(|error| BatchError::File { path, error })?;
-        let plan = Plan::again(source, &ended).map_err(BatchError::Plan)?;
+        let on = if folder.engine().is_some() { RunsOn::Workers } else { on };
+        let plan = Plan::again(source, &ended, on).map_err(BatchError::Plan)?;
         Ok((folder, plan))
     }
 
@@ -167,5 +189,7 @@ impl BatchFolder {
 }
 
 const PLAN: &str = "plan.json";
+/// The file that says how to reach the engine.
+const ENGINE: &str = "engine.json";
 /// The file that says that secrets are replaced.
 const REDACTED: &str = "redacted";

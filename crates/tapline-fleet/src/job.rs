@@ -37,15 +37,28 @@ pub struct Job {
     /// How long the agent may write nothing.
     pub idle_timeout: Option<Duration>,
     /// What a run is checked against.
-    pub policy: Option<Policy>,
+    pub policy: Option<Written<Policy>>,
     /// Which calls may run without asking.
-    pub permissions: Option<Permissions>,
+    pub permissions: Option<Written<Permissions>>,
     /// When a run that failed is tried again.
     pub retry: RetryRule,
     /// What happens to a run that was cut off.
     pub cut_off: CutOff,
     /// The agent's environment. It has names only: values come from whoever runs the job.
     pub environment: Environment,
+    /// What workers can ask of a job: `repo=api`. The agent is always among them: `agent=claude`.
+    pub labels: Vec<String>,
+    /// What the job asks of a worker.
+    pub worker: Vec<String>,
+}
+
+/// Rules, and the text that they were read from: the text can travel.
+#[derive(Clone, Debug)]
+pub struct Written<T> {
+    /// The text.
+    pub text: String,
+    /// What it says.
+    pub rules: T,
 }
 
 /// A worktree that is made for a job.
@@ -78,6 +91,22 @@ pub enum CutOff {
     Fail,
 }
 
+impl CutOff {
+    /// Returns the word in a job file.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Resume => "resume",
+            Self::Again => "again",
+            Self::Fail => "fail",
+        }
+    }
+
+    /// Returns what a word in a job file means.
+    pub(crate) fn named(word: &str) -> Option<Self> {
+        [Self::Resume, Self::Again, Self::Fail].into_iter().find(|rule| rule.word() == word)
+    }
+}
+
 impl Job {
     /// Returns the agent to start, without a recording.
     pub fn agent(&self) -> Agent {
@@ -88,7 +117,7 @@ impl Job {
         agent.cwd = Some(self.folder.clone());
         agent.environment = self.environment.clone();
         (agent.limits.timeout, agent.limits.idle) = (self.timeout, self.idle_timeout);
-        agent.answers.permissions.clone_from(&self.permissions);
+        agent.answers.permissions = self.permissions.as_ref().map(|written| written.rules.clone());
         agent.label = Some(self.label.clone());
         agent
     }

@@ -26,6 +26,8 @@
 
 mod batch;
 mod budget;
+#[cfg(feature = "nats")]
+mod carried;
 mod csv;
 mod embedded;
 mod engine;
@@ -48,6 +50,7 @@ mod summary;
 mod template;
 mod waits;
 mod work;
+mod workshop;
 mod worktree;
 
 pub use batch::{Batch, BatchEnd, BatchNews, BatchOptions};
@@ -56,11 +59,11 @@ pub use engine::{Attempted, Engine, EngineError};
 pub use estimate::median_costs;
 pub use file::{EXAMPLE, JobFileError};
 pub use folder::{BatchError, BatchFolder};
-pub use job::{CutOff, Job, KeepAs, WorktreeRule};
+pub use job::{CutOff, Job, KeepAs, WorktreeRule, Written};
 #[cfg(feature = "nats")]
-pub use nats::{Broker, BrokerError};
+pub use nats::{Broker, BrokerError, Nats, NatsError, Worker, WorkerError, WorkerNews, WorkerOptions};
 pub use note::{AccountLimit, BatchNote, RunAgain, RunBegun};
-pub use plan::{Mistake, Mistakes, Plan, PlannedStep};
+pub use plan::{Mistake, Mistakes, Plan, PlannedStep, RunsOn};
 pub use result::{JobOutcome, JobResult, worst_exit_code};
 pub use state::Halt;
 pub use summary::{counted, json, junit, markdown};

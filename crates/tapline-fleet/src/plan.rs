@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tapline_runner::StartError;
 use tapline_session::text::{nearest, with_causes};
 
 use crate::fields::{Fields, Looked, Reading};
@@ -51,6 +52,16 @@ pub(crate) struct Entry {
 pub(crate) struct Row {
     pub(crate) place: String,
     pub(crate) columns: BTreeMap<String, String>,
+}
+
+/// Where the jobs of a plan are run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RunsOn {
+    /// On this machine: folders and programs are looked for before anything starts.
+    #[default]
+    ThisMachine,
+    /// On workers: folders and programs are theirs.
+    Workers,
 }
 
 /// What a plan is made from. It can be written and read back.
@@ -132,10 +143,10 @@ impl Node {
 
 impl Plan {
     /// Checks everything and makes the plan, or lists all that is wrong.
-    pub(crate) fn new(source: Source) -> Result<Self, Mistakes> {
+    pub(crate) fn new(source: Source, on: RunsOn) -> Result<Self, Mistakes> {
         let (plan, mut faults) = Self::connected(source);
         for node in 0..plan.nodes.len() {
-            plan.check_job(node, &mut faults);
+            plan.check_job(node, on, &mut faults);
         }
         if plan.nodes.is_empty() && faults.is_empty() {
             faults.push(Mistake { place: plan.source.name.clone(), why: "it has no jobs".to_owned() });
@@ -145,7 +156,7 @@ impl Plan {
 
     /// Makes the plan of a batch in which these jobs have ended. What is wrong with others fails them one by one, unless all are wrong: then
     /// something is missing that can be mended.
-    pub(crate) fn again(source: Source, ended: &BTreeSet<String>) -> Result<Self, Mistakes> {
+    pub(crate) fn again(source: Source, ended: &BTreeSet<String>, on: RunsOn) -> Result<Self, Mistakes> {
         let (plan, mut faults) = Self::connected(source);
         if !faults.is_empty() {
             return Err(Mistakes(faults));
@@ -157,7 +168,7 @@ impl Plan {
                 continue;
             }
             let before = faults.len();
-            plan.check_job(at, &mut faults);
+            plan.check_job(at, on, &mut faults);
             is_sound |= before == faults.len();
         }
         if faults.is_empty() || is_sound { Ok(plan) } else { Err(Mistakes(faults)) }
@@ -350,7 +361,7 @@ impl Plan {
     }
 
     /// Reads a job as far as it is known, and checks that it could be started.
-    fn check_job(&self, at: usize, faults: &mut Vec<Mistake>) {
+    fn check_job(&self, at: usize, on: RunsOn, faults: &mut Vec<Mistake>) {
         let node = &self.nodes[at];
         let mut wrong = |why: String| faults.push(Mistake { place: node.place.clone(), why });
         if let Some(list) = &node.for_each {
@@ -369,7 +380,11 @@ impl Plan {
         let sound = reading.faults.is_empty();
         reading.faults.into_iter().for_each(&mut wrong);
         // A folder that is not known yet cannot be checked, and the default is there.
-        if let Some(error) = job.agent().check().err().filter(|_| sound) {
+        let of_machine = |error: &StartError| {
+            matches!(error, StartError::NotFound { .. } | StartError::NotExecutable { .. } | StartError::Cwd { .. })
+        };
+        let error = job.agent().check().err().filter(|error| sound && !(on == RunsOn::Workers && of_machine(error)));
+        if let Some(error) = error {
             wrong(with_causes(&error));
         }
     }

@@ -28,6 +28,14 @@ pub(crate) struct Begun {
     pub(crate) cut_off: bool,
 }
 
+#[cfg(feature = "nats")]
+impl Begun {
+    /// What a worker knows of a job whose runs it is told of.
+    pub(crate) fn of(attempts: u64, retries: u64, recording: PathBuf, session: Option<String>, cut_off: bool) -> Self {
+        Self { attempts, retries, recording, session, not_before: 0, cut_off }
+    }
+}
+
 /// A job that can be started now.
 #[derive(Clone, Debug)]
 pub(crate) struct Startable {
@@ -321,7 +329,7 @@ mod tests {
         };
         let source =
             Source { base: "/".into(), name: "test".to_owned(), entries: jobs.iter().enumerate().map(entry).collect() };
-        Plan::new(source).unwrap_or_else(|error| panic!("{error}"))
+        Plan::new(source, crate::plan::RunsOn::ThisMachine).unwrap_or_else(|error| panic!("{error}"))
     }
 
     fn begun(job: &str, attempt: u64) -> BatchNote {

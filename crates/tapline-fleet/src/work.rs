@@ -72,6 +72,15 @@ pub enum JobNews {
     },
     /// The limit of its account is reached.
     Limit(AccountLimit),
+    /// There are so many workers now, and they have so many places for runs.
+    Workers {
+        /// How many workers there are.
+        workers: usize,
+        /// How many runs they make at once.
+        places: usize,
+    },
+    /// Something keeps the engine from going on for now. It tries again.
+    Trouble(String),
 }
 
 /// How a run can be watched and stopped.
@@ -145,7 +154,7 @@ pub(crate) fn remains(job: &Job, folder: &Path) -> Remains {
 
 /// Checks a recorded run against the policy of its job.
 fn judged(job: &Job, folder: &Path, mut report: Report) -> Report {
-    let Some(mut policy) = job.policy.clone().map(PolicyChecker::new) else { return report };
+    let Some(mut policy) = job.policy.as_ref().map(|policy| PolicyChecker::new(policy.rules.clone())) else { return report };
     let Ok(mut source) = Source::open(folder, SourceOptions::default().with_agent(job.agent)) else { return report };
     let mut broken = Vec::new();
     while let Ok(Some((_, steps))) = source.advance() {
@@ -248,7 +257,7 @@ fn agent(place: &Workplace, attempt: &Attempt, worktree: Option<&Worktree>, fold
 /// Follows a run to its end, and reports on it.
 async fn follow(job: &Job, mut running: Running, watch: Watch) -> Report {
     let Watch { news, doing, mut stop } = watch;
-    let mut policy = job.policy.clone().map(PolicyChecker::new);
+    let mut policy = job.policy.as_ref().map(|policy| PolicyChecker::new(policy.rules.clone()));
     let (mut broken, mut lost) = (Vec::<Violation>::new(), Vec::new());
     let limit = policy.as_ref().and_then(PolicyChecker::seconds).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     let late = limit.map(|limit| Instant::now() + limit);

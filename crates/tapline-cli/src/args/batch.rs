@@ -7,6 +7,7 @@ use clap::Args;
 use tapline_protocol::Agent;
 
 use super::Look;
+use super::engine::Engine;
 use super::run::duration;
 use super::sessions::dollars;
 use crate::{agents, exit};
@@ -15,7 +16,7 @@ use crate::{agents, exit};
 ///
 /// The file is TOML, JSON lines or CSV; `tapline help fleet` describes it, and `tapline batch --example` prints one. Everything in it is
 /// checked before anything starts. Every run is recorded like one of `tapline run`. A batch that was stopped or killed goes on with
-/// `--resume`, and repeats nothing that was finished.
+/// `--resume`, and repeats nothing that was finished. With `--engine`, workers on other machines run the jobs.
 #[derive(Debug, Args)]
 #[command(after_help = exit::codes(), after_long_help = format!("{EXAMPLES}{}", exit::codes()))]
 pub(crate) struct Batch {
@@ -31,9 +32,9 @@ pub(crate) struct Batch {
     /// Show the plan and what it will probably cost, and start nothing
     #[arg(long, conflicts_with = "resume")]
     pub(crate) dry_run: bool,
-    /// How many jobs run at once
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = super::at_least_one)]
-    pub(crate) jobs: usize,
+    /// How many jobs run at once [default: 4; with --engine as many as the workers have places for]
+    #[arg(long, value_name = "N", value_parser = super::at_least_one)]
+    pub(crate) jobs: Option<usize>,
     /// Start no further job once all together cost this many dollars
     #[arg(long, value_name = "USD", value_parser = dollars)]
     pub(crate) budget_usd: Option<f64>,
@@ -42,6 +43,8 @@ pub(crate) struct Batch {
     pub(crate) until_failures: Option<usize>,
     #[command(flatten)]
     pub(crate) defaults: JobDefaults,
+    #[command(flatten)]
+    pub(crate) engine: Engine,
     #[command(flatten)]
     pub(crate) told: Told,
 }
@@ -52,6 +55,7 @@ Examples:
   tapline batch jobs.toml --dry-run
   tapline batch jobs.toml --jobs 8 --budget-usd 20
   tapline batch repos.csv --prompt \"Update the licence of {repo}\" --junit results.xml
+  tapline batch jobs.toml --engine nats://broker:4222     workers run them (`tapline worker`)
   tapline batch --resume last
 
 ";

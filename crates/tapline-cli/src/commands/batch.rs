@@ -10,9 +10,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, anyhow, bail};
 use serde_json::Value;
 use tapline_fleet::{
-    Batch, BatchEnd, BatchError, BatchFolder, BatchOptions, EXAMPLE, Embedded, Halt, JobFileError, Mistakes, Plan, Workplace,
-    counted, json, junit, markdown, median_costs, worst_exit_code,
+    Batch, BatchEnd, BatchError, BatchFolder, BatchNote, BatchOptions, Broker, EXAMPLE, Embedded, Engine, EngineError, Halt,
+    JobFileError, Mistakes, Nats, NatsError, Plan, RunsOn, Workplace, counted, json, junit, markdown, median_costs,
+    worst_exit_code,
 };
+use tapline_recording::Store;
 use tapline_session::text::{count_of, dollars, one_line, visible};
 use tokio::signal::unix::SignalKind;
 use tokio::sync::{mpsc, watch};
@@ -39,18 +41,27 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
         return Ok(0);
     }
     let store = store::store()?;
+    let mut broker = args.engine.broker();
+    let on = if broker.is_some() { RunsOn::Workers } else { RunsOn::ThisMachine };
     let (folder, plan) = match (&args.resume, &args.file) {
         (Some(id), _) => {
-            let (folder, plan) = BatchFolder::open(&store, id).map_err(told)?;
+            let (folder, plan) = BatchFolder::open_for(&store, id, on).map_err(told)?;
+            // It goes on with the engine that it began with, unless another is named.
+            broker = broker.or_else(|| Broker::noted(&folder));
             (Some(folder), plan)
         }
-        (None, Some(file)) => (None, read(file, &args.defaults)?),
+        (None, Some(file)) => (None, read(file, &args.defaults, on)?),
         (None, None) => bail!("no job file"),
     };
     if args.dry_run {
         return dry_run(&plan, &store);
     }
     let files = EndFiles::open(&args.told)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
+    if let Some(broker) = &broker {
+        // Before anything is made for the batch.
+        drop(runtime.block_on(broker.connect("tapline batch"))?);
+    }
     let folder = match folder {
         Some(folder) => folder,
         None => BatchFolder::create(&store, &plan).map_err(told)?,
@@ -58,6 +69,34 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     let id = folder.id().to_owned();
     // A batch that began with it goes on with it.
     let redact = args.told.redact || folder.is_redacted();
+    let mut options = BatchOptions::default();
+    (options.budget_usd, options.until_failures) = (args.budget_usd, args.until_failures);
+    (options.jobs, options.by_workers) = (args.jobs.unwrap_or(options.jobs), args.jobs.is_none() && broker.is_some());
+    options.doing = Show::is_live(&args.told);
+    let run = Run { args, id: &id, redact, options, runtime: &runtime };
+    let ended = match broker {
+        Some(broker) => {
+            broker.note(&folder).map_err(told)?;
+            let opened = runtime.block_on(Nats::open(folder, &broker, store.clone(), redact));
+            let (engine, notes) = opened.map_err(|error| match error {
+                NatsError::Folder(error) => told(error),
+                error => error.into(),
+            })?;
+            run.run(engine, plan, notes, store)
+        }
+        None => {
+            let (engine, notes) = Embedded::open(folder, place(&store, redact)?).map_err(told)?;
+            run.run(engine, plan, notes, store)
+        }
+    };
+    runtime.shutdown_background();
+    let signal = SIGNAL.get().copied();
+    let end = ended?.with_context(|| format!("the batch stopped; `tapline batch --resume {id}` goes on with it"))?;
+    conclude(args, redact, &id, &end, files, signal)
+}
+
+/// What this machine adds to the jobs that it runs.
+fn place(store: &Store, redact: bool) -> Result<Workplace> {
     let mut place = Workplace::new(store.clone());
     place.guard = guard_program();
     place.redact = redact;
@@ -66,27 +105,40 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     if std::env::var_os(push::TOKEN).is_some() {
         place.environment.push((push::TOKEN.into(), Some(OsString::new())));
     }
-    let (engine, notes) = Embedded::open(folder, place).map_err(told)?;
-    let mut options = BatchOptions::default();
-    (options.jobs, options.budget_usd, options.until_failures) = (args.jobs, args.budget_usd, args.until_failures);
-    options.doing = Show::is_live(&args.told);
-    let (events, happened) = mpsc::unbounded_channel();
-    let (stop, stopped) = watch::channel(0);
-    let batch = Batch::new(engine, plan, notes, store, options, events, stopped);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
-    let show = Show::new(&args.told, redact, &id, batch.counts());
-    let ended = runtime.block_on(async {
-        let signal = tokio::spawn(listen(Signals::listen()?, stop));
-        let showing = show.follow(happened);
-        let end = batch.run().await;
-        showing.over().await;
-        signal.abort();
-        anyhow::Ok(end)
-    });
-    runtime.shutdown_background();
-    let signal = SIGNAL.get().copied();
-    let end = ended?.with_context(|| format!("the batch stopped; `tapline batch --resume {id}` goes on with it"))?;
-    conclude(args, redact, &id, &end, files, signal)
+    Ok(place)
+}
+
+/// A batch that is about to run.
+struct Run<'a> {
+    args: &'a Args,
+    id: &'a str,
+    redact: bool,
+    options: BatchOptions,
+    runtime: &'a tokio::runtime::Runtime,
+}
+
+impl Run<'_> {
+    /// Runs it, and shows what happens.
+    fn run<E: Engine>(
+        self,
+        engine: E,
+        plan: Plan,
+        notes: Vec<BatchNote>,
+        store: Store,
+    ) -> Result<Result<BatchEnd, EngineError>> {
+        let (events, happened) = mpsc::unbounded_channel();
+        let (stop, stopped) = watch::channel(0);
+        let batch = Batch::new(engine, plan, notes, store, self.options, events, stopped);
+        let show = Show::new(&self.args.told, self.redact, self.id, batch.counts());
+        self.runtime.block_on(async {
+            let signal = tokio::spawn(listen(Signals::listen()?, stop));
+            let showing = show.follow(happened);
+            let end = batch.run().await;
+            showing.over().await;
+            signal.abort();
+            anyhow::Ok(end)
+        })
+    }
 }
 
 /// The first signal that came.
@@ -124,8 +176,8 @@ fn list(Mistakes(mistakes): &Mistakes) {
     }
 }
 
-fn read(file: &Path, defaults: &JobDefaults) -> Result<Plan> {
-    Plan::read(file, &values(defaults)?).map_err(|error| match error {
+fn read(file: &Path, defaults: &JobDefaults, on: RunsOn) -> Result<Plan> {
+    Plan::read_for(file, &values(defaults)?, on).map_err(|error| match error {
         JobFileError::Wrong(mistakes) => {
             list(&mistakes);
             let count = count_of(mistakes.0.len(), "mistake");
@@ -160,7 +212,7 @@ fn values(defaults: &JobDefaults) -> Result<BTreeMap<String, Value>> {
 }
 
 /// Shows the plan and what it will probably cost.
-fn dry_run(plan: &Plan, store: &tapline_recording::Store) -> Result<u8> {
+fn dry_run(plan: &Plan, store: &Store) -> Result<u8> {
     let steps = plan.steps();
     let labels: Vec<String> = steps.iter().map(|step| step.label.clone()).collect();
     let costs = median_costs(store, &labels);

@@ -5,9 +5,13 @@ use std::path::{Path, PathBuf};
 
 use async_nats::jetstream::{self, Context};
 use async_nats::{Client, ConnectErrorKind, ConnectOptions};
+use serde::{Deserialize, Serialize};
+
+use crate::folder::{BatchError, BatchFolder};
 
 /// The broker, and who we are there. Everything is as NATS has it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Broker {
     /// Its address: `nats://HOST:4222` or `tls://HOST:4222`; several are separated by commas.
@@ -92,6 +96,23 @@ impl Broker {
     /// A broker at this address.
     pub fn at(url: impl Into<String>) -> Self {
         Self { url: url.into(), ..Self::default() }
+    }
+
+    /// Notes in the folder of a batch how to reach the broker. A password in the address is not noted: it is given again.
+    pub fn note(&self, folder: &BatchFolder) -> Result<(), BatchError> {
+        let here = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        folder.note_engine(&Self {
+            url: self.address(),
+            credentials: self.credentials.as_ref().map(here),
+            nkey: self.nkey.as_ref().map(here),
+            ca: self.ca.as_ref().map(here),
+            certificate: self.certificate.as_ref().map(|(certificate, key)| (here(certificate), here(key))),
+        })
+    }
+
+    /// Returns the broker that was noted in the folder of a batch.
+    pub fn noted(folder: &BatchFolder) -> Option<Self> {
+        serde_json::from_value(folder.engine()?).ok()
     }
 
     /// Returns the address without a password, for people.

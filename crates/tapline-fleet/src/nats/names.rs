@@ -34,6 +34,16 @@ pub(crate) fn class_subjects(class: &str) -> String {
     format!("tapline.jobs.{class}.>")
 }
 
+/// The consumer that has the jobs of a class.
+pub(crate) fn consumer(class: &str) -> String {
+    format!("jobs-{class}")
+}
+
+/// The key of the outcome of the run that this subject orders: all of it after the class.
+pub(crate) fn outcome_of(subject: &str) -> Option<&str> {
+    subject.strip_prefix("tapline.jobs.")?.split_once('.').map(|(_, key)| key)
+}
+
 /// The subjects of all jobs of a batch.
 pub(crate) fn batch_subjects(batch: &str) -> String {
     format!("tapline.jobs.*.{}.>", token(batch))

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tapline_fleet::{AccountLimit, BatchNews, JobOutcome, JobResult};
 use tapline_session::render::{Style, clock};
-use tapline_session::text::{dollars, fit, one_line, visible};
+use tapline_session::text::{count_of, dollars, fit, one_line, visible};
 use tapline_session::{rfc3339, short_duration};
 use tokio::sync::{mpsc, oneshot};
 
@@ -93,7 +93,7 @@ impl Show {
             closed: false,
         };
         let before = if done > 0 { format!(", {done} of them ended before") } else { String::new() };
-        show.line(&format!("batch {id}: {}{before}", tapline_session::text::count_of(jobs, "job")));
+        show.line(&format!("batch {id}: {}{before}", count_of(jobs, "job")));
         show
     }
 
@@ -175,6 +175,14 @@ impl Show {
                 self.limits.insert(account, until);
                 self.line(&line);
             }
+            BatchNews::Workers { workers: 0, .. } => {
+                self.line(&format!("{yellow}!{reset} no worker is there: `tapline worker --engine URL` starts one"));
+            }
+            BatchNews::Workers { workers, places } => {
+                let (workers, places) = (count_of(workers, "worker"), count_of(places, "job"));
+                self.line(&format!("{dim}·{reset} {workers}, for {places} at once"));
+            }
+            BatchNews::Trouble(what) => self.line(&format!("{yellow}!{reset} {}", plain(&what))),
         }
     }
 

@@ -1,0 +1,47 @@
+//! How to reach the broker that machines share: flags of every command that does.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use tapline_fleet::Broker;
+
+/// The variable with the address of the broker.
+const ENGINE: &str = "TAPLINE_ENGINE";
+
+/// The broker, and who we are there. Everything is as NATS has it.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Many machines")]
+pub(crate) struct Engine {
+    /// The NATS server that machines share: nats://HOST:4222 or tls://HOST:4222; several of a cluster with commas [default:
+    /// $TAPLINE_ENGINE]
+    #[arg(long, value_name = "URL", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub(crate) engine: Option<String>,
+    /// A file with NATS credentials (.creds)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) nats_creds: Option<PathBuf>,
+    /// A file with the seed of an NKey
+    #[arg(long, value_name = "FILE", conflicts_with = "nats_creds")]
+    pub(crate) nats_nkey: Option<PathBuf>,
+    /// A file with the certificates of authorities to trust, besides those of the system
+    #[arg(long, value_name = "FILE")]
+    pub(crate) nats_ca: Option<PathBuf>,
+    /// A file with our certificate, if the server wants one
+    #[arg(long, value_name = "FILE", requires = "nats_key")]
+    pub(crate) nats_cert: Option<PathBuf>,
+    /// A file with the key of our certificate
+    #[arg(long, value_name = "FILE", requires = "nats_cert")]
+    pub(crate) nats_key: Option<PathBuf>,
+}
+
+impl Engine {
+    /// Returns the broker, if one is named.
+    pub(crate) fn broker(&self) -> Option<Broker> {
+        let of_user = || std::env::var(ENGINE).ok().filter(|url| !url.trim().is_empty());
+        let mut broker = Broker::at(self.engine.clone().or_else(of_user)?);
+        broker.credentials.clone_from(&self.nats_creds);
+        broker.nkey.clone_from(&self.nats_nkey);
+        broker.ca.clone_from(&self.nats_ca);
+        broker.certificate = self.nats_cert.clone().zip(self.nats_key.clone());
+        Some(broker)
+    }
+}

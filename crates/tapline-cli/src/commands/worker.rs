@@ -1,0 +1,107 @@
+//! `tapline worker`: runs the jobs of batches that other machines put on a queue.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+
+use anyhow::{Context as _, Result};
+use tapline_fleet::{Worker, WorkerNews, WorkerOptions, Workplace};
+use tapline_session::text::{count_of, one_line, visible};
+use tokio::signal::unix::SignalKind;
+use tokio::sync::{mpsc, watch};
+
+use super::guard_program;
+use crate::args::worker::Worker as Args;
+use crate::signals::Signals;
+use crate::{config, exit, output, push, secrets, store};
+
+pub(crate) fn run(args: &Args) -> Result<u8> {
+    let broker = args.engine.broker().context("name the NATS server: --engine nats://HOST:4222, or $TAPLINE_ENGINE")?;
+    let mut place = Workplace::new(store::store()?);
+    place.guard = guard_program();
+    place.redact = args.redact;
+    // A batch can ask for it, whatever this worker was told.
+    place.redactor = if args.redact { secrets::redactor()? } else { config::redactor()?.0 };
+    if std::env::var_os(push::TOKEN).is_some() {
+        place.environment.push((push::TOKEN.into(), Some(OsString::new())));
+    }
+    let mut options = WorkerOptions::default();
+    options.name = args.name.clone().unwrap_or_else(name_of_machine);
+    (options.labels, options.require) = (args.label.clone(), args.require.clone());
+    (options.places, options.programs) = (args.jobs, args.bin.clone());
+    let name = options.name.clone();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
+    let worked = runtime.block_on(async {
+        let mut signals = Signals::listen()?;
+        let (news, mut told) = mpsc::unbounded_channel();
+        let (stop, stopped) = watch::channel(0);
+        let places = count_of(args.jobs, "job");
+        let shown = tokio::spawn(async move {
+            while let Some(event) = told.recv().await {
+                show(&event, &name, &places);
+            }
+        });
+        let opening = Worker::open(&broker, place, options, news);
+        let worker = tokio::select! {
+            worker = opening => worker?,
+            signal = signals.next() => return Ok(code_of(signal)),
+        };
+        let listening = tokio::spawn(async move {
+            let mut last = 0;
+            loop {
+                let signal = signals.next().await;
+                stop.send_modify(|count| *count += if signal == SignalKind::quit().as_raw_value() { 3 } else { 1 });
+                if *stop.borrow() > 1 && last == 0 {
+                    last = signal;
+                    let _ = SIGNAL.set(code_of(signal));
+                }
+            }
+        });
+        worker.run(stopped).await;
+        listening.abort();
+        let _ = shown.await;
+        Ok(SIGNAL.get().copied().unwrap_or(0))
+    });
+    runtime.shutdown_background();
+    worked
+}
+
+/// The exit code of a worker whose runs were stopped.
+static SIGNAL: std::sync::OnceLock<u8> = std::sync::OnceLock::new();
+
+fn code_of(signal: i32) -> u8 {
+    if signal == SignalKind::interrupt().as_raw_value() { exit::INTERRUPTED } else { exit::TERMINATED }
+}
+
+/// Writes a line for each change. If nobody reads it, the worker goes on.
+fn show(event: &WorkerNews, name: &str, places: &str) {
+    let plain = |text: &str| visible(&one_line(text)).into_owned();
+    let line = match event {
+        WorkerNews::Ready => format!("worker {}: ready for {places} at once", plain(name)),
+        WorkerNews::Began { batch, job, attempt } => {
+            let again = if *attempt > 1 { format!(", run {attempt}") } else { String::new() };
+            format!("▸ {} started (batch {}{again})", plain(job), plain(batch))
+        }
+        WorkerNews::Ended { job, how, .. } => format!("✓ {}: {}", plain(job), plain(how)),
+        WorkerNews::GivenBack { job, why, .. } => format!("↩ {} given back: {why}", plain(job)),
+        WorkerNews::Limit(limit) => format!("! {}: limit reached", plain(&limit.account)),
+        WorkerNews::Trouble(what) => {
+            output::tell(&plain(what));
+            return;
+        }
+        WorkerNews::Stopping { running: 0 } => return,
+        WorkerNews::Stopping { running } => {
+            let runs = count_of(*running, "run");
+            output::tell(&format!("takes no more, and waits for {runs}; once more stops them, and they go on elsewhere"));
+            return;
+        }
+    };
+    let mut out = output::stdout();
+    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+}
+
+/// What this machine is called.
+fn name_of_machine() -> String {
+    let read = |path: &str| std::fs::read_to_string(path).ok().map(|name| name.trim().to_owned());
+    let named = read("/proc/sys/kernel/hostname").or_else(|| read("/etc/hostname")).or_else(|| std::env::var("HOSTNAME").ok());
+    named.filter(|name| !name.is_empty()).unwrap_or_else(|| "worker".to_owned())
+}

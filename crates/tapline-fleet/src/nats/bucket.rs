@@ -1,0 +1,145 @@
+//! Values on the broker, by their keys. Everything is tried again while the broker is away, and everything can be tried again: a value that
+//! is written for the second time, because the answer to the first try was lost, is as good as written once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::jetstream::kv::{self, Operation, UpdateErrorKind};
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::task::JoinHandle;
+
+use super::trouble::Trouble;
+
+/// A bucket of values.
+#[derive(Clone, Debug)]
+pub(crate) struct Bucket {
+    store: kv::Store,
+    trouble: Arc<Trouble>,
+}
+
+/// A value that was read.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Found<T> {
+    pub(crate) value: T,
+    /// Changes with every change of the value.
+    pub(crate) revision: u64,
+}
+
+/// A value of nobody's yet.
+pub(crate) const NEW: u64 = 0;
+
+/// How long after a failure the next try comes.
+pub(crate) const PAUSE: Duration = Duration::from_millis(250);
+
+impl Bucket {
+    pub(crate) fn new(store: kv::Store, trouble: Arc<Trouble>) -> Self {
+        Self { store, trouble }
+    }
+
+    /// Reads a value, and tries again until the broker answers.
+    pub(crate) async fn bytes(&self, key: &str) -> Option<Found<Bytes>> {
+        loop {
+            match self.store.entry(key).await {
+                Ok(entry) => {
+                    self.trouble.over();
+                    let is_there = |entry: &kv::Entry| entry.operation == Operation::Put;
+                    return entry.filter(is_there).map(|entry| Found { value: entry.value, revision: entry.revision });
+                }
+                Err(error) => self.trouble.is("read a value", &error).await,
+            }
+        }
+    }
+
+    /// Reads a value. One that cannot be read as such is as good as none.
+    pub(crate) async fn get<T: DeserializeOwned>(&self, key: &str) -> Option<Found<T>> {
+        let Found { value, revision } = self.bytes(key).await?;
+        Some(Found { value: serde_json::from_slice(&value).ok()?, revision })
+    }
+
+    /// Writes a value if the one before is still this one ([`NEW`] if there was none). Returns whether it was: if not, somebody else was
+    /// faster.
+    pub(crate) async fn swap(&self, key: &str, value: &Bytes, before: u64) -> bool {
+        loop {
+            match self.store.update(key, value.clone(), before).await {
+                Ok(_) => {
+                    self.trouble.over();
+                    return true;
+                }
+                Err(error) if error.kind() == UpdateErrorKind::WrongLastRevision => {
+                    // Perhaps it was ourselves, and the answer was lost.
+                    return match self.bytes(key).await {
+                        Some(found) => found.value == *value,
+                        // It was there and is gone: its time is over, or somebody removed it.
+                        None if before == NEW => return self.put(key, value).await,
+                        None => false,
+                    };
+                }
+                Err(error) => self.trouble.is("keep a value", &error).await,
+            }
+        }
+    }
+
+    /// Writes a value, whatever was there.
+    pub(crate) async fn put(&self, key: &str, value: &Bytes) -> bool {
+        loop {
+            match self.store.put(key, value.clone()).await {
+                Ok(_) => {
+                    self.trouble.over();
+                    return true;
+                }
+                Err(error) => self.trouble.is("keep a value", &error).await,
+            }
+        }
+    }
+
+    /// Writes a value once, and does not insist.
+    pub(crate) async fn try_put(&self, key: &str, value: &Bytes) {
+        let _ = self.store.put(key, value.clone()).await;
+    }
+
+    /// Removes a value, and does not insist.
+    pub(crate) async fn try_remove(&self, key: &str) {
+        let _ = self.store.purge(key).await;
+    }
+
+    /// Follows values, for good: those that are there come first. `None` is one that was removed. Whoever must not miss a value reads it,
+    /// too: the connection can be lost.
+    pub(crate) fn follow(&self, keys: String, mut seen: impl FnMut(&str, Option<&Bytes>) + Send + 'static) -> Following {
+        let store = self.store.clone();
+        Following::of(async move {
+            loop {
+                if let Ok(mut watched) = store.watch_with_history(&keys).await {
+                    while let Some(Ok(entry)) = watched.next().await {
+                        seen(&entry.key, Some(&entry.value).filter(|_| entry.operation == Operation::Put));
+                    }
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+        })
+    }
+}
+
+/// Something that goes on until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Following(JoinHandle<()>);
+
+impl Following {
+    pub(crate) fn of(task: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self(tokio::spawn(task))
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// A value as it is kept.
+pub(crate) fn written(value: &impl Serialize) -> Bytes {
+    // Our own values can always be written.
+    Bytes::from(serde_json::to_vec(value).unwrap_or_default())
+}

@@ -1,0 +1,447 @@
+//! The engine on many machines: runs are ordered on the queue, and workers make them. Notes are kept in the journal of the batch's folder,
+//! as by the embedded engine: the batch knows what it ordered, and the broker knows what became of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use tapline_recording::{Store, create_private_folder};
+use tapline_session::exit;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::bucket::{Following, written};
+use super::connect::{Broker, BrokerError};
+use super::order::{Control, End, Order, Outcome, RunOf, WorkerCard, is_recording_of, name_of};
+use super::queue::{Class, Queue, SILENT, is_sound};
+use super::{lock, names};
+use crate::carried::Carried;
+use crate::engine::{Attempted, Engine, EngineError};
+use crate::folder::{BatchError, BatchFolder};
+use crate::job::Job;
+use crate::journal::Journal;
+use crate::note::{AccountLimit, BatchNote, RunBegun};
+use crate::result::JobResult;
+use crate::work::{Attempt, AttemptEnd, JobNews, Watch, unix_now};
+
+/// Why a batch cannot be run by workers.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NatsError {
+    /// The broker cannot be used.
+    #[error(transparent)]
+    Broker(#[from] BrokerError),
+    /// The folder of the batch cannot be used.
+    #[error(transparent)]
+    Folder(#[from] BatchError),
+}
+
+/// The engine for many machines.
+#[derive(Debug)]
+pub struct Nats {
+    folder: BatchFolder,
+    journal: Journal,
+    store: Store,
+    queue: Queue,
+    redact: bool,
+    ack_wait: Duration,
+    /// The classes that are there.
+    classes: tokio::sync::Mutex<BTreeSet<String>>,
+    waiting: Arc<Waiting>,
+    /// How far the batch is stopped on the broker.
+    stopped: tokio::sync::Mutex<u32>,
+    trouble: Mutex<Option<mpsc::UnboundedReceiver<String>>>,
+    /// What is told as long as the batch runs.
+    follows: Mutex<Vec<Following>>,
+}
+
+/// Who waits for which outcome.
+#[derive(Debug, Default)]
+struct Waiting(Mutex<BTreeMap<String, oneshot::Sender<Bytes>>>);
+
+/// How often an outcome is asked for, in case that the broker's word for it was lost.
+const ASK: Duration = Duration::from_secs(3);
+/// How long a batch that is to be killed waits for the broker.
+const ANSWERS: Duration = Duration::from_secs(5);
+/// How long a message of a run may stay without a sign of life before somebody else gets it.
+const ACK_WAIT: Duration = Duration::from_secs(30);
+
+impl Nats {
+    /// Connects to the broker, and opens the journal of a batch. Returns its notes so far. If secrets were replaced in it before, they
+    /// still are.
+    pub async fn open(
+        folder: BatchFolder,
+        broker: &Broker,
+        store: Store,
+        redact: bool,
+    ) -> Result<(Self, Vec<BatchNote>), NatsError> {
+        let (told, trouble) = mpsc::unbounded_channel();
+        let queue = Queue::open(broker, &format!("tapline batch {}", folder.id()), told).await?;
+        if redact {
+            folder.redact()?;
+        }
+        let redact = folder.is_redacted();
+        let path = folder.journal();
+        let (journal, notes) = Journal::open(&path).map_err(|error| BatchError::File { path, error })?;
+        // A batch that was stopped goes on.
+        queue.control.put(&names::token(folder.id()), &written(&Control::default())).await;
+        let waiting = Arc::new(Waiting::default());
+        let keys = names::batch_keys(folder.id());
+        let tells = Arc::clone(&waiting);
+        let follows = queue.outcomes.follow(keys, move |key, value| tells.tell(key, value));
+        let engine = Self {
+            folder,
+            journal,
+            store,
+            queue,
+            redact,
+            ack_wait: ACK_WAIT,
+            classes: tokio::sync::Mutex::default(),
+            waiting,
+            stopped: tokio::sync::Mutex::new(0),
+            trouble: Mutex::new(Some(trouble)),
+            follows: Mutex::new(vec![follows]),
+        };
+        Ok((engine, notes))
+    }
+
+    /// How long a worker may be silent before its run is given to another: 30 seconds if nothing else is said. It counts for classes of jobs
+    /// that the broker does not have yet.
+    #[must_use]
+    pub fn with_patience(mut self, ack_wait: Duration) -> Self {
+        self.ack_wait = ack_wait;
+        self
+    }
+
+    fn id(&self) -> &str {
+        self.folder.id()
+    }
+
+    /// Puts a run on the queue.
+    async fn order(&self, attempt: &Attempt, order: u64, doing: bool) -> Result<(), String> {
+        let job = &attempt.job;
+        let class = Class { labels: job.labels.clone(), worker: job.worker.clone() };
+        let subject = names::job_subject(&class.name(), self.id(), &job.name, order);
+        let order = Order {
+            batch: self.id().to_owned(),
+            order,
+            recording: name_of(&attempt.recording),
+            retries: attempt.before.retries,
+            session: attempt.before.session.clone(),
+            redact: self.redact,
+            doing,
+            job: Carried::pack(job)?,
+        };
+        {
+            let mut known = self.classes.lock().await;
+            if !known.contains(&class.name()) {
+                self.queue.make_class(&class, self.ack_wait).await;
+                known.insert(class.name());
+            }
+        }
+        self.queue.order(&subject, &order).await;
+        Ok(())
+    }
+
+    /// The outcome of an order, if it has one.
+    async fn outcome(&self, job: &str, order: u64) -> Option<Bytes> {
+        let key = names::outcome_key(self.id(), job, order);
+        self.queue.outcomes.bytes(&key).await.map(|found| found.value)
+    }
+
+    /// Waits for the outcome of an order. `None` if the batch is stopped, and nobody makes the run.
+    async fn wait(&self, job: &str, order: u64, mut stop: watch::Receiver<u32>, known: bool) -> Option<Bytes> {
+        let key = names::outcome_key(self.id(), job, order);
+        let mut told = self.waiting.wait(&key);
+        if known && let Some(outcome) = self.outcome(job, order).await {
+            return Some(outcome);
+        }
+        let mut ask = tokio::time::interval_at(tokio::time::Instant::now() + ASK, ASK);
+        let mut listens = true;
+        loop {
+            let level = *stop.borrow_and_update();
+            if level > 0 {
+                // With the second signal nobody waits for a broker that does not answer.
+                let stops = async {
+                    self.stop(level).await;
+                    self.is_abandoned(job, order).await
+                };
+                let stops = async {
+                    match level {
+                        1 => stops.await,
+                        _ => tokio::time::timeout(ANSWERS, stops).await.unwrap_or(true),
+                    }
+                };
+                let abandoned = tokio::select! {
+                    outcome = &mut told => return outcome.ok(),
+                    abandoned = stops => abandoned,
+                    () = rises(&mut stop, level) => if level >= 2 { true } else { continue },
+                };
+                if abandoned {
+                    return self.outcome_now(job, order).await;
+                }
+            }
+            let again = if level > 0 { Duration::from_millis(300) } else { ASK };
+            tokio::select! {
+                outcome = &mut told => return outcome.ok(),
+                changed = stop.changed(), if listens => listens = changed.is_ok(),
+                _ = ask.tick(), if level == 0 => {
+                    if let Some(outcome) = self.outcome(job, order).await {
+                        return Some(outcome);
+                    }
+                }
+                () = tokio::time::sleep(again), if level > 0 => {
+                    if let Some(outcome) = self.outcome_now(job, order).await {
+                        return Some(outcome);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The outcome of an order, if the broker has it and answers.
+    async fn outcome_now(&self, job: &str, order: u64) -> Option<Bytes> {
+        tokio::time::timeout(ANSWERS, self.outcome(job, order)).await.ok().flatten()
+    }
+
+    /// Stops the batch on the broker: what waits is withdrawn, and what runs is stopped.
+    async fn stop(&self, level: u32) {
+        let mut stopped = self.stopped.lock().await;
+        if *stopped >= level {
+            return;
+        }
+        // First this: whoever has taken a run and not begun it looks here before it begins.
+        self.queue.control.put(&names::token(self.id()), &written(&Control { stop: level })).await;
+        if *stopped == 0 {
+            self.queue.withdraw(self.id()).await;
+        }
+        *stopped = level;
+    }
+
+    /// Whether nobody makes this run, although it was ordered.
+    async fn is_abandoned(&self, job: &str, order: u64) -> bool {
+        let run = self.queue.runs.get::<RunOf>(&names::job_key(self.id(), job)).await;
+        match run.filter(|run| run.value.order == order) {
+            Some(run) => self.queue.workers.bytes(&run.value.worker).await.is_none(),
+            None => true,
+        }
+    }
+
+    /// Makes the end of a run of what a worker said about it. Its words are data: they name no places on this machine.
+    async fn end(&self, attempt: &Attempt, outcome: &[u8]) -> AttemptEnd {
+        let (job, first) = (&attempt.job, name_of(&attempt.recording));
+        let outcome: Outcome = match self.queue.unpack(outcome).await {
+            Ok(outcome) => outcome,
+            Err(why) => return failed(job, format!("what the worker said about it cannot be read: {why}")),
+        };
+        let recording = outcome.recording.filter(|name| is_recording_of(name, &first));
+        match outcome.end {
+            End::Over(mut result) => {
+                (result.job, result.step) = (job.name.clone(), job.step.clone());
+                result.recording = recording.map(|name| self.store.folder().join(name).display().to_string());
+                result.patch = None;
+                if let Some(object) = outcome.patch {
+                    match self.patch(job, &object).await {
+                        Ok(path) => result.patch = Some(path.display().to_string()),
+                        Err(why) => result.warnings.push(format!("patch: what the agent changed is not here: {why}")),
+                    }
+                }
+                AttemptEnd::Over(result)
+            }
+            End::Again(mut again) => {
+                again.job.clone_from(&job.name);
+                AttemptEnd::Again(again)
+            }
+            End::CutOff => AttemptEnd::CutOff,
+        }
+    }
+
+    /// Keeps the patch of a job in the folder of the batch.
+    async fn patch(&self, job: &Job, object: &str) -> Result<PathBuf, String> {
+        let bytes = self.queue.file(object).await?;
+        let folder = self.folder.patches();
+        let path = folder.join(format!("{}.patch", job.name));
+        write_private(&folder, &path, &bytes).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        Ok(path)
+    }
+
+    /// Notes how a run ended.
+    async fn ended(&self, begun: Option<RunBegun>, end: AttemptEnd) -> Result<Attempted, EngineError> {
+        match &end {
+            AttemptEnd::Over(result) => self.keep(BatchNote::Ended(result.clone())).await?,
+            AttemptEnd::Again(again) => self.keep(BatchNote::Again(again.clone())).await?,
+            AttemptEnd::CutOff => {}
+        }
+        Ok(Attempted { begun, end })
+    }
+}
+
+fn write_private(folder: &Path, path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    use std::io::Write as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    create_private_folder(folder)?;
+    std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?.write_all(bytes)
+}
+
+fn failed(job: &Job, why: String) -> AttemptEnd {
+    AttemptEnd::Over(Box::new(JobResult::not_started(&job.name, &job.step, why, exit::USAGE)))
+}
+
+impl Engine for Nats {
+    async fn keep(&self, note: BatchNote) -> Result<(), EngineError> {
+        self.journal.keep(&note).await.map_err(EngineError::Keep)
+    }
+
+    async fn run(&self, attempt: Attempt, watch: Watch) -> Result<Attempted, EngineError> {
+        let job = attempt.job.name.clone();
+        let mut order = attempt.number;
+        if attempt.before.cut_off {
+            // The last order has an outcome that was not noted, or it still waits or runs: the batch was not there to see it.
+            order = attempt.before.attempts;
+            match self.outcome(&job, order).await {
+                Some(outcome) => match self.end(&attempt, &outcome).await {
+                    AttemptEnd::CutOff => order = attempt.number,
+                    end => return self.ended(None, end).await,
+                },
+                None => {}
+            }
+        }
+        let begun = RunBegun {
+            job: job.clone(),
+            attempt: order,
+            recording: attempt.recording.clone(),
+            session: attempt.before.session.clone(),
+        };
+        self.keep(BatchNote::Begun(begun.clone())).await?;
+        let mut stop = watch.stop.clone();
+        tokio::select! {
+            ordered = self.order(&attempt, order, watch.doing) => if let Err(why) = ordered {
+                return self.ended(Some(begun), failed(&attempt.job, why)).await;
+            },
+            // Whether it is on the queue or not: it will not be made.
+            () = rises(&mut stop, 0) => {}
+        }
+        let end = match self.wait(&job, order, watch.stop, attempt.before.cut_off).await {
+            Some(outcome) => self.end(&attempt, &outcome).await,
+            None => AttemptEnd::CutOff,
+        };
+        self.waiting.forget(&names::outcome_key(self.id(), &job, order));
+        self.ended(Some(begun), end).await
+    }
+
+    async fn clean(&self, _unfinished: Vec<String>) {}
+
+    async fn listen(&self, news: mpsc::UnboundedSender<JobNews>) {
+        let limits = news.clone();
+        let limits = self.queue.limits.follow(">".to_owned(), move |_, value| {
+            let limit = value.and_then(|value| serde_json::from_slice::<AccountLimit>(value).ok());
+            if let Some(limit) = limit.filter(|limit| is_sound(limit, unix_now())) {
+                let _ = limits.send(JobNews::Limit(limit));
+            }
+        });
+        lock(&self.follows).push(limits);
+        let mut tasks = Vec::new();
+        if let Some(mut trouble) = lock(&self.trouble).take() {
+            let news = news.clone();
+            tasks.push(Following::of(async move {
+                while let Some(what) = trouble.recv().await {
+                    let _ = news.send(JobNews::Trouble(what));
+                }
+            }));
+        }
+        let (client, subject, doing) = (self.queue.client.clone(), names::news_subject(self.id()), news.clone());
+        tasks.push(Following::of(async move {
+            let Ok(mut told) = client.subscribe(subject).await else { return };
+            while let Some(message) = told.next().await {
+                if let Ok((job, what)) = serde_json::from_slice(&message.payload) {
+                    let _ = doing.send(JobNews::Doing { job, what });
+                }
+            }
+        }));
+        let workers = Arc::new(Workers { seen: Mutex::default(), changed: tokio::sync::Notify::new() });
+        let seen = Arc::clone(&workers);
+        let follows = self.queue.workers.follow(">".to_owned(), move |id, card| seen.see(id, card));
+        lock(&self.follows).push(follows);
+        tasks.push(Following::of(async move { workers.tell(&news).await }));
+        lock(&self.follows).extend(tasks);
+    }
+
+    async fn over(&self, is_complete: bool) {
+        lock(&self.follows).clear();
+        if is_complete {
+            self.queue.control.try_remove(&names::token(self.id())).await;
+        }
+    }
+}
+
+/// Waits until somebody asks to stop more often than this.
+async fn rises(stop: &mut watch::Receiver<u32>, level: u32) {
+    if stop.wait_for(|now| *now > level).await.is_err() {
+        std::future::pending().await
+    }
+}
+
+/// The workers that are there.
+#[derive(Debug)]
+struct Workers {
+    /// By their ids: how many places each has, and when it was last heard of.
+    seen: Mutex<BTreeMap<String, (usize, Instant)>>,
+    changed: tokio::sync::Notify,
+}
+
+impl Workers {
+    fn see(&self, id: &str, card: Option<&Bytes>) {
+        let card = card.and_then(|card| serde_json::from_slice::<WorkerCard>(card).ok());
+        let before = match card {
+            Some(card) => {
+                lock(&self.seen).insert(id.to_owned(), (card.places, Instant::now())).map(|(places, _)| places)
+                    == Some(card.places)
+            }
+            None => lock(&self.seen).remove(id).is_none(),
+        };
+        if !before {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Tells how many there are, whenever that changes.
+    async fn tell(&self, news: &mpsc::UnboundedSender<JobNews>) {
+        let mut told = None;
+        loop {
+            // Those that are there already come at once, one after the other.
+            let pause = if told.is_none() { Duration::from_millis(300) } else { Duration::from_secs(2) };
+            let _ = tokio::time::timeout(pause, self.changed.notified()).await;
+            let now = {
+                let mut seen = lock(&self.seen);
+                seen.retain(|_, (_, last)| last.elapsed() < SILENT);
+                (seen.len(), seen.values().map(|(places, _)| places).sum())
+            };
+            if told != Some(now) {
+                told = Some(now);
+                let (workers, places) = now;
+                let _ = news.send(JobNews::Workers { workers, places });
+            }
+        }
+    }
+}
+
+impl Waiting {
+    /// From now on, the outcome with this key is waited for.
+    fn wait(&self, key: &str) -> oneshot::Receiver<Bytes> {
+        let (tell, told) = oneshot::channel();
+        lock(&self.0).insert(key.to_owned(), tell);
+        told
+    }
+
+    fn tell(&self, key: &str, value: Option<&Bytes>) {
+        if let Some((waits, value)) = value.and_then(|value| Some((lock(&self.0).remove(key)?, value))) {
+            let _ = waits.send(value.clone());
+        }
+    }
+
+    fn forget(&self, key: &str) {
+        lock(&self.0).remove(key);
+    }
+}

@@ -1,0 +1,150 @@
+//! What a batch and its workers tell each other: an order for a run, its outcome, and who makes which run of a job.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::carried::Carried;
+use crate::note::RunAgain;
+use crate::result::JobResult;
+use crate::work::AttemptEnd;
+
+/// A run that somebody should make.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Order {
+    pub(crate) batch: String,
+    /// 1 is the first order of the job. An order ends with one outcome, however many workers tried.
+    pub(crate) order: u64,
+    /// The name of the recording of the first run. Further runs have a number besides.
+    pub(crate) recording: String,
+    /// How many runs of the job failed and were tried again.
+    pub(crate) retries: u64,
+    /// The session that goes on, if the worker has it.
+    pub(crate) session: Option<String>,
+    /// Whether secrets are replaced in the recording and the result.
+    pub(crate) redact: bool,
+    /// Whether somebody wants to know what the agent does.
+    pub(crate) doing: bool,
+    pub(crate) job: Carried,
+}
+
+/// How an order ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Outcome {
+    /// The name of the worker, for people.
+    pub(crate) worker: String,
+    pub(crate) end: End,
+    /// The name of the recording, if there is one on its way.
+    #[serde(default)]
+    pub(crate) recording: Option<String>,
+    /// The file with what the agent changed.
+    #[serde(default)]
+    pub(crate) patch: Option<String>,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum End {
+    Over(Box<JobResult>),
+    Again(RunAgain),
+    CutOff,
+}
+
+impl From<AttemptEnd> for End {
+    fn from(end: AttemptEnd) -> Self {
+        match end {
+            AttemptEnd::Over(result) => Self::Over(result),
+            AttemptEnd::Again(again) => Self::Again(again),
+            AttemptEnd::CutOff => Self::CutOff,
+        }
+    }
+}
+
+/// The last run of a job that began: whoever begins the next one replaces it, so no two runs have the same number.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct RunOf {
+    /// The order that it belongs to.
+    pub(crate) order: u64,
+    /// Its number: 1 is the first run of the job.
+    pub(crate) attempt: u64,
+    /// The id of the worker that makes it.
+    pub(crate) worker: String,
+    /// The name of its recording.
+    pub(crate) recording: String,
+    /// What the runs of the job cost so far, in dollars, by the worker that made them.
+    pub(crate) spent: BTreeMap<String, f64>,
+}
+
+impl RunOf {
+    /// Adds what runs on other workers cost.
+    pub(crate) fn add_others(&self, me: &str, cost_usd: &mut Option<f64>) {
+        for (_, usd) in self.spent.iter().filter(|(worker, _)| worker.as_str() != me) {
+            *cost_usd = Some(cost_usd.unwrap_or_default() + usd);
+        }
+    }
+}
+
+/// Whether a batch is to be stopped: 1 ends its runs properly, 2 kills them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Control {
+    pub(crate) stop: u32,
+}
+
+/// A worker that is there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct WorkerCard {
+    pub(crate) name: String,
+    /// How many runs it makes at once.
+    pub(crate) places: usize,
+    pub(crate) labels: Vec<String>,
+    pub(crate) require: Vec<String>,
+    pub(crate) version: String,
+}
+
+/// The name of a recording, if this can be one: it becomes the name of a folder.
+pub(crate) fn recording_name(name: &str) -> Option<&str> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    (!name.is_empty() && name.len() <= 200 && name.chars().all(plain) && !name.starts_with('.')).then_some(name)
+}
+
+/// The name of a folder.
+pub(crate) fn name_of(folder: &Path) -> String {
+    folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Whether a recording is one of the runs of a job whose first one has this name.
+pub(crate) fn is_recording_of(name: &str, first: &str) -> bool {
+    let number = |rest: &str| rest.strip_prefix('-').is_some_and(|number| number.parse::<u64>().is_ok());
+    recording_name(name).is_some() && name.strip_prefix(first).is_some_and(|rest| rest.is_empty() || number(rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recording_has_a_plain_name() {
+        assert!(is_recording_of("2026-01-01T00-00-00Z-00ff", "2026-01-01T00-00-00Z-00ff"));
+        assert!(is_recording_of("a-12", "a"));
+        for wrong in ["../a", "a/../b", "a-x", "b", "", ".", "a-1/x", "a-", "a1"] {
+            assert!(!is_recording_of(wrong, "a"), "{wrong}");
+        }
+        assert_eq!(recording_name(".."), None);
+    }
+
+    #[test]
+    fn what_runs_on_other_workers_cost_is_added() {
+        let spent = [("me", 9.0), ("a", 0.5)].map(|(worker, usd)| (worker.to_owned(), usd)).into();
+        let run = RunOf { spent, ..RunOf::default() };
+        for (mut cost, all) in [(Some(0.25), Some(0.75)), (None, Some(0.5))] {
+            run.add_others("me", &mut cost);
+            assert_eq!(cost, all);
+        }
+    }
+}

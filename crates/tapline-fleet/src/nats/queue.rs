@@ -1,0 +1,355 @@
+//! The broker as the fleet uses it: the work queue, and buckets of values. What is missing is made; what an operator made is taken as it is.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::jetstream::consumer::{AckPolicy, Consumer, pull};
+use async_nats::jetstream::object_store::{self, ObjectStore};
+use async_nats::jetstream::stream::{self, DiscardPolicy, RetentionPolicy, StorageType, Stream};
+use async_nats::jetstream::{Context, kv};
+use async_nats::{Client, HeaderMap};
+use bytes::Bytes;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tokio::io::AsyncReadExt as _;
+use tokio::sync::mpsc;
+
+use super::bucket::{Bucket, Found, NEW, written};
+use super::connect::{Broker, BrokerError};
+use super::names;
+use super::trouble::{Trouble, causes};
+use crate::note::AccountLimit;
+
+/// The broker as the fleet uses it.
+#[derive(Clone)]
+pub(crate) struct Queue {
+    pub(crate) client: Client,
+    pub(crate) context: Context,
+    jobs: Stream,
+    pub(crate) outcomes: Bucket,
+    pub(crate) runs: Bucket,
+    pub(crate) limits: Bucket,
+    pub(crate) classes: Bucket,
+    pub(crate) workers: Bucket,
+    pub(crate) control: Bucket,
+    files: ObjectStore,
+    pub(crate) trouble: Arc<Trouble>,
+}
+
+impl std::fmt::Debug for Queue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Queue").finish_non_exhaustive()
+    }
+}
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// After this time without a word, a worker is not counted any more.
+pub(crate) const SILENT: Duration = Duration::from_secs(30);
+/// What is larger goes through the object store. A message has at most a mebibyte, if nobody changed that.
+const LARGE: usize = 700 * 1024;
+/// Nothing that is read from the object store at once is larger.
+const LARGEST: u64 = 256 * 1024 * 1024;
+/// No limit lasts longer than a week. An agent that says so is wrong, and must not hold up everybody.
+const LONGEST_LIMIT: i64 = 8 * 24 * 60 * 60;
+
+/// A value, or where it is if it is large.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Parcel<T> {
+    Here(T),
+    /// The name of an object.
+    Object(String),
+}
+
+/// Which jobs a class has, and which workers they want.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Class {
+    pub(crate) labels: Vec<String>,
+    pub(crate) worker: Vec<String>,
+}
+
+impl Class {
+    /// Its name: a hash, so that the same labels have the same queue everywhere.
+    pub(crate) fn name(&self) -> String {
+        let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
+        let parts = self.labels.iter().map(|label| (b'l', label)).chain(self.worker.iter().map(|label| (b'w', label)));
+        for (kind, label) in parts {
+            for byte in [kind].into_iter().chain(label.bytes()).chain([0]) {
+                hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+            }
+        }
+        format!("{hash:016x}")
+    }
+
+    /// Whether a worker that has these labels and asks for those takes its jobs.
+    pub(crate) fn fits(&self, has: &[String], asks: &[String]) -> bool {
+        asks.iter().all(|label| self.labels.contains(label)) && self.worker.iter().all(|label| has.contains(label))
+    }
+}
+
+impl Queue {
+    /// Connects, and makes what is missing.
+    pub(crate) async fn open(broker: &Broker, name: &str, told: mpsc::UnboundedSender<String>) -> Result<Self, BrokerError> {
+        let (client, context) = broker.jetstream(name).await?;
+        let trouble = Arc::new(Trouble::new(told));
+        let bucket = |name, max_age| bucket(&context, Arc::clone(&trouble), name, max_age);
+        let (jobs, outcomes, runs, limits, classes, workers, control, files) = tokio::join!(
+            jobs(&context),
+            bucket(names::OUTCOMES, 30 * DAY),
+            bucket(names::RUNS, 30 * DAY),
+            bucket(names::LIMITS, 8 * DAY),
+            bucket(names::CLASSES, Duration::ZERO),
+            bucket(names::WORKERS, SILENT),
+            bucket(names::CONTROL, 30 * DAY),
+            files(&context),
+        );
+        Ok(Self {
+            jobs: jobs?,
+            outcomes: outcomes?,
+            runs: runs?,
+            limits: limits?,
+            classes: classes?,
+            workers: workers?,
+            control: control?,
+            files: files?,
+            client,
+            context,
+            trouble,
+        })
+    }
+
+    /// Puts an order on the queue. If it is there already, it stays as it is.
+    pub(crate) async fn order(&self, subject: &str, order: &impl Serialize) {
+        let payload = self.pack(subject, order).await;
+        loop {
+            let mut headers = HeaderMap::new();
+            headers.insert(async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, "0");
+            let sent = self.context.publish_with_headers(subject.to_owned(), headers, payload.clone()).await;
+            let error = match sent {
+                Ok(sent) => match sent.await {
+                    Ok(_) => break,
+                    Err(error) => error,
+                },
+                Err(error) => error,
+            };
+            if error.kind() == async_nats::jetstream::context::PublishErrorKind::WrongLastSequence {
+                break;
+            }
+            self.trouble.is("take a job", &error).await;
+        }
+        self.trouble.over();
+    }
+
+    /// Removes the orders of a batch that nobody has acknowledged.
+    pub(crate) async fn withdraw(&self, batch: &str) {
+        while let Err(error) = self.jobs.purge().filter(names::batch_subjects(batch)).await {
+            self.trouble.is("remove jobs", &error).await;
+        }
+        self.trouble.over();
+    }
+
+    /// Makes the queue of a class, if it is not there.
+    pub(crate) async fn make_class(&self, class: &Class, ack_wait: Duration) {
+        let name = class.name();
+        let consumer = names::consumer(&name);
+        loop {
+            if self.jobs.get_consumer::<pull::Config>(&consumer).await.is_ok() {
+                break;
+            }
+            let config = pull::Config {
+                durable_name: Some(consumer.clone()),
+                filter_subject: names::class_subjects(&name),
+                ack_policy: AckPolicy::Explicit,
+                ack_wait,
+                max_deliver: -1,
+                max_ack_pending: 100_000,
+                max_waiting: 10_000,
+                ..pull::Config::default()
+            };
+            match self.jobs.create_consumer(config).await {
+                Ok(_) => break,
+                Err(error) => self.trouble.is("make a queue", &error).await,
+            }
+        }
+        self.classes.swap(&name, &written(class), NEW).await;
+        self.trouble.over();
+    }
+
+    /// Returns the queue of a class.
+    pub(crate) async fn class(&self, name: &str) -> Consumer<pull::Config> {
+        loop {
+            match self.jobs.get_consumer(&names::consumer(name)).await {
+                Ok(consumer) => return consumer,
+                Err(_) => tokio::time::sleep(super::bucket::PAUSE).await,
+            }
+        }
+    }
+
+    /// Makes a value of an order or of an outcome. What is too large for a message is put aside under this name.
+    pub(crate) async fn pack(&self, name: &str, value: &impl Serialize) -> Bytes {
+        let here = written(&Parcel::Here(value));
+        if here.len() <= LARGE {
+            return here;
+        }
+        let object = format!("{name}-{}", self.client.new_inbox());
+        self.put_file(&object, &written(value)).await;
+        written(&Parcel::<()>::Object(object))
+    }
+
+    /// Reads such a value.
+    pub(crate) async fn unpack<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, String> {
+        match serde_json::from_slice::<Parcel<T>>(bytes).map_err(|error| error.to_string())? {
+            Parcel::Here(value) => Ok(value),
+            Parcel::Object(name) => {
+                let bytes = self.file(&name).await?;
+                serde_json::from_slice(&bytes).map_err(|error| error.to_string())
+            }
+        }
+    }
+
+    /// Puts a file aside.
+    pub(crate) async fn put_file(&self, name: &str, bytes: &Bytes) {
+        while let Err(error) = self.files.put(name, &mut bytes.as_ref()).await {
+            self.trouble.is("keep a file", &error).await;
+        }
+        self.trouble.over();
+    }
+
+    /// Reads a file that was put aside.
+    pub(crate) async fn file(&self, name: &str) -> Result<Vec<u8>, String> {
+        loop {
+            let error = match self.files.get(name).await {
+                Ok(object) => {
+                    let (size, mut bytes) = (object.info.size as u64, Vec::new());
+                    if size > LARGEST {
+                        return Err(format!("a value has {size} bytes, which is too much"));
+                    }
+                    match object.take(LARGEST).read_to_end(&mut bytes).await {
+                        Ok(_) => return Ok(bytes),
+                        Err(error) => causes(&error),
+                    }
+                }
+                Err(error) if error.kind() == object_store::GetErrorKind::NotFound => {
+                    return Err("a part of it is not on the broker any more".to_owned());
+                }
+                Err(error) => causes(&error),
+            };
+            self.trouble.is("read a file", &std::io::Error::other(error)).await;
+        }
+    }
+
+    /// Tells everybody of a limit. The latest time counts.
+    pub(crate) async fn reach_limit(&self, limit: &AccountLimit) {
+        let key = names::token(&limit.account);
+        loop {
+            let before: Option<Found<AccountLimit>> = self.limits.get(&key).await;
+            if before.as_ref().is_some_and(|before| before.value.until >= limit.until) {
+                return;
+            }
+            let revision = before.map_or(NEW, |before| before.revision);
+            if self.limits.swap(&key, &written(limit), revision).await {
+                return;
+            }
+        }
+    }
+
+    /// Returns until when the limit of an account is reached, as everybody knows it.
+    pub(crate) async fn limit(&self, account: &str, now: i64) -> Option<AccountLimit> {
+        let limit: AccountLimit = self.limits.get(&names::token(account)).await?.value;
+        is_sound(&limit, now).then_some(limit)
+    }
+}
+
+/// Whether a limit holds now, and will not hold forever.
+pub(crate) fn is_sound(limit: &AccountLimit, now: i64) -> bool {
+    (now..now.saturating_add(LONGEST_LIMIT)).contains(&limit.until)
+}
+
+async fn jobs(context: &Context) -> Result<Stream, BrokerError> {
+    if let Ok(stream) = context.get_stream(names::JOBS).await {
+        return Ok(stream);
+    }
+    let config = stream::Config {
+        name: names::JOBS.to_owned(),
+        description: Some("Runs that somebody should make (tapline)".to_owned()),
+        subjects: vec![names::JOB_SUBJECTS.to_owned()],
+        retention: RetentionPolicy::WorkQueue,
+        discard: DiscardPolicy::New,
+        storage: StorageType::File,
+        ..stream::Config::default()
+    };
+    match context.get_or_create_stream(config).await {
+        Ok(stream) => Ok(stream),
+        // Somebody else made it just now.
+        Err(error) => context.get_stream(names::JOBS).await.map_err(|_| made("make the stream TAPLINE_JOBS", &error)),
+    }
+}
+
+async fn bucket(context: &Context, trouble: Arc<Trouble>, name: &str, max_age: Duration) -> Result<Bucket, BrokerError> {
+    let store = match context.get_key_value(name).await {
+        Ok(store) => store,
+        Err(_) => {
+            let config = kv::Config { bucket: name.to_owned(), history: 1, max_age, ..kv::Config::default() };
+            match context.create_key_value(config).await {
+                Ok(store) => store,
+                Err(error) => context.get_key_value(name).await.map_err(|_| made("make a bucket of values", &error))?,
+            }
+        }
+    };
+    Ok(Bucket::new(store, trouble))
+}
+
+async fn files(context: &Context) -> Result<ObjectStore, BrokerError> {
+    if let Ok(store) = context.get_object_store(names::FILES).await {
+        return Ok(store);
+    }
+    let config = object_store::Config { bucket: names::FILES.to_owned(), max_age: 7 * DAY, ..object_store::Config::default() };
+    match context.create_object_store(config).await {
+        Ok(store) => Ok(store),
+        Err(error) => context.get_object_store(names::FILES).await.map_err(|_| made("make a bucket of files", &error)),
+    }
+}
+
+fn made(what: &'static str, error: &(dyn std::error::Error + Send + Sync)) -> BrokerError {
+    BrokerError::Failed { what, why: causes(error) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn class(labels: &[&str], worker: &[&str]) -> Class {
+        let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect();
+        Class { labels: texts(labels), worker: texts(worker) }
+    }
+
+    #[test]
+    fn a_worker_takes_what_fits() {
+        let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        for (of, has, asks, fits) in [
+            (class(&["agent=claude"], &[]), &[][..], &[][..], true),
+            (class(&["agent=claude"], &[]), &["gpu=yes"], &["agent=claude"], true),
+            (class(&["agent=claude"], &[]), &[], &["agent=codex"], false),
+            (class(&["agent=claude", "repo=api"], &[]), &[], &["repo=api", "agent=claude"], true),
+            (class(&["agent=claude"], &["gpu=yes"]), &[], &[], false),
+            (class(&["agent=claude"], &["gpu=yes"]), &["gpu=yes", "x"], &[], true),
+        ] {
+            assert_eq!(of.fits(&texts(has), &texts(asks)), fits, "{of:?} {has:?} {asks:?}");
+        }
+    }
+
+    #[test]
+    fn the_same_labels_have_the_same_queue() {
+        let names = [
+            class(&[], &[]),
+            class(&["a"], &[]),
+            class(&[], &["a"]),
+            class(&["a", "b"], &[]),
+            class(&["ab"], &[]),
+            class(&["a"], &["b"]),
+        ]
+        .map(|class| class.name());
+        assert_eq!(names.iter().collect::<std::collections::BTreeSet<_>>().len(), names.len());
+        assert_eq!(class(&["agent=claude"], &[]).name(), "89271ad3e5b5c517", "it must never change");
+    }
+}

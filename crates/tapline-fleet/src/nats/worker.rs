@@ -1,0 +1,356 @@
+//! A worker: takes runs from the queue, makes them, and acknowledges them when their outcome is stored.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::OpenOptions;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_nats::jetstream::consumer::{Consumer, pull};
+use async_nats::jetstream::{AckKind, Message};
+use futures_util::StreamExt as _;
+use rustix::fs::{FlockOperation, flock};
+use tapline_protocol::Agent as Kind;
+use tapline_recording::create_private_folder;
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::JoinSet;
+
+use super::bucket::written;
+use super::connect::{Broker, BrokerError};
+use super::lock;
+use super::order::{Control, WorkerCard};
+use super::queue::{Class, Queue};
+use super::taken::Taken;
+use crate::note::AccountLimit;
+use crate::work::Workplace;
+
+/// Why a worker cannot begin.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WorkerError {
+    /// The broker cannot be used.
+    #[error(transparent)]
+    Broker(#[from] BrokerError),
+    /// Another worker has the data folder.
+    #[error(
+        "another worker uses {0}: give that one more places (`--jobs`), or this one a data folder of its own (TAPLINE_HOME)"
+    )]
+    Taken(PathBuf),
+    /// A file cannot be read or written.
+    #[error("cannot use {path}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The cause.
+        #[source]
+        error: io::Error,
+    },
+}
+
+/// What a worker is like.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct WorkerOptions {
+    /// What people call it.
+    pub name: String,
+    /// How many runs it makes at once.
+    pub places: usize,
+    /// What it has: jobs can ask for it.
+    pub labels: Vec<String>,
+    /// What it asks of jobs.
+    pub require: Vec<String>,
+    /// Programs of agents: of this one, or of all.
+    pub programs: Vec<(Option<Kind>, PathBuf)>,
+}
+
+/// What happens at a worker. The list is exhaustive on purpose: whoever shows it decides about each kind.
+#[derive(Clone, Debug)]
+pub enum WorkerNews {
+    /// It is ready.
+    Ready,
+    /// It begins a run.
+    Began {
+        /// The batch's id.
+        batch: String,
+        /// The job's name.
+        job: String,
+        /// 1 is the first run of the job.
+        attempt: u64,
+    },
+    /// A run has ended, and its outcome is stored.
+    Ended {
+        /// The batch's id.
+        batch: String,
+        /// The job's name.
+        job: String,
+        /// How, in a word or two.
+        how: String,
+    },
+    /// A run goes on elsewhere, for this reason.
+    GivenBack {
+        /// The batch's id.
+        batch: String,
+        /// The job's name.
+        job: String,
+        /// Why.
+        why: &'static str,
+    },
+    /// An account's limit is reached.
+    Limit(AccountLimit),
+    /// Something keeps it from going on for now. It tries again.
+    Trouble(String),
+    /// It takes nothing more, and waits for so many runs.
+    Stopping {
+        /// How many runs are under way.
+        running: usize,
+    },
+}
+
+/// A worker.
+#[derive(Debug)]
+pub struct Worker {
+    shared: Arc<Shared>,
+    trouble: mpsc::UnboundedReceiver<String>,
+    /// Locked as long as it is open.
+    _lock: std::fs::File,
+}
+
+/// What all runs of a worker have in common.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) queue: Queue,
+    pub(super) place: Workplace,
+    pub(super) options: WorkerOptions,
+    /// It is kept in the data folder: what this worker recorded before is here.
+    pub(super) id: String,
+    pub(super) news: mpsc::UnboundedSender<WorkerNews>,
+    /// How far each batch is to be stopped.
+    pub(super) stopped: watch::Sender<BTreeMap<String, u32>>,
+    /// The runs that are under way here, by the key of their outcome, each with its newest message.
+    pub(super) running: Mutex<BTreeMap<String, watch::Sender<Arc<Message>>>>,
+    places: Semaphore,
+}
+
+/// How long the broker waits for a run that a worker can take.
+const PULL: Duration = Duration::from_secs(5);
+/// How often a worker says that it is there.
+const HERE: Duration = Duration::from_secs(10);
+
+impl Worker {
+    /// Connects to the broker, and takes the data folder.
+    pub async fn open(
+        broker: &Broker,
+        place: Workplace,
+        options: WorkerOptions,
+        news: mpsc::UnboundedSender<WorkerNews>,
+    ) -> Result<Self, WorkerError> {
+        let folder = place.store.root().join("fleet");
+        let (lock, id) = claim(&folder)?;
+        let (told, trouble) = mpsc::unbounded_channel();
+        let queue = Queue::open(broker, &format!("tapline worker {}", options.name), told).await?;
+        let places = Semaphore::new(options.places.max(1));
+        let shared = Shared {
+            queue,
+            place,
+            id,
+            news,
+            stopped: watch::Sender::new(BTreeMap::new()),
+            running: Mutex::default(),
+            places,
+            options,
+        };
+        Ok(Self { shared: Arc::new(shared), trouble, _lock: lock })
+    }
+
+    /// Works until it is told to stop: once, and it takes nothing more and lets its runs end; twice, and it stops them, and they go on
+    /// elsewhere; three times, and it kills them.
+    pub async fn run(self, stop: watch::Receiver<u32>) {
+        let Self { shared, mut trouble, _lock } = self;
+        let news = shared.news.clone();
+        let told = tokio::spawn(async move {
+            while let Some(what) = trouble.recv().await {
+                let _ = news.send(WorkerNews::Trouble(what));
+            }
+        });
+        let here = tokio::spawn(Arc::clone(&shared).say_here());
+        let tells = Arc::clone(&shared);
+        let controls = shared.queue.control.follow(">".to_owned(), move |batch, value| {
+            let control: Control = value.and_then(|value| serde_json::from_slice(value).ok()).unwrap_or_default();
+            tells.tell(batch, &control);
+        });
+        let (found, mut classes) = mpsc::unbounded_channel();
+        let follows = shared.queue.classes.follow(">".to_owned(), move |name, value| {
+            if let Some(class) = value.and_then(|value| serde_json::from_slice::<Class>(value).ok()) {
+                let _ = found.send((name.to_owned(), class));
+            }
+        });
+        let _ = shared.news.send(WorkerNews::Ready);
+        let mut pulling = JoinSet::new();
+        let mut known = BTreeSet::new();
+        let mut stopping = stop.clone();
+        loop {
+            tokio::select! {
+                Some((name, class)) = classes.recv() => {
+                    // The name is not believed: the labels are what counts.
+                    let fits = class.fits(&shared.options.labels, &shared.options.require) && class.name() == name;
+                    if fits && known.insert(name.clone()) {
+                        for _ in 0..shared.options.places.max(1) {
+                            pulling.spawn(Arc::clone(&shared).pull(name.clone(), stop.clone()));
+                        }
+                    }
+                }
+                _ = stopping.wait_for(|level| *level > 0) => break,
+            }
+        }
+        drop(follows);
+        let running = lock(&shared.running).len();
+        let _ = shared.news.send(WorkerNews::Stopping { running });
+        while pulling.join_next().await.is_some() {}
+        drop(controls);
+        here.abort();
+        shared.queue.workers.try_remove(&shared.id).await;
+        let _ = shared.queue.client.flush().await;
+        told.abort();
+    }
+}
+
+impl Shared {
+    /// Says that it is there, until it ends.
+    async fn say_here(self: Arc<Self>) {
+        let WorkerOptions { name, places, labels, require, .. } = self.options.clone();
+        let card = WorkerCard { name, places, labels, require, version: env!("CARGO_PKG_VERSION").to_owned() };
+        let card = written(&card);
+        let mut every = tokio::time::interval(HERE);
+        loop {
+            every.tick().await;
+            self.queue.workers.try_put(&self.id, &card).await;
+        }
+    }
+
+    /// A batch is to be stopped so far.
+    pub(super) fn tell(&self, batch: &str, control: &Control) {
+        self.stopped.send_if_modified(|all| {
+            if control.stop == 0 {
+                return all.remove(batch).is_some();
+            }
+            all.insert(batch.to_owned(), control.stop) != Some(control.stop)
+        });
+    }
+
+    /// Takes runs of a class, one after the other, until the worker is stopped.
+    async fn pull(self: Arc<Self>, class: String, stop: watch::Receiver<u32>) {
+        let mut stopping = stop.clone();
+        let consumer = tokio::select! {
+            consumer = self.queue.class(&class) => consumer,
+            _ = stopping.wait_for(|level| *level > 0) => return,
+        };
+        loop {
+            // It asks only while it has a free place, and keeps it free for whoever comes first.
+            let next = async {
+                drop(self.places.acquire().await.ok()?);
+                next(&consumer).await
+            };
+            let message = tokio::select! {
+                message = next => message,
+                _ = stopping.wait_for(|level| *level > 0) => return,
+            };
+            let Some(message) = message else { continue };
+            let Ok(_place) = self.places.try_acquire() else {
+                let _ = message.ack_with(AckKind::Nak(None)).await;
+                continue;
+            };
+            Taken::new(&self, message, consumer.cached_info().config.ack_wait).make(stop.clone()).await;
+        }
+    }
+
+    /// The program of an agent.
+    pub(super) fn program(&self, agent: Kind) -> Option<&Path> {
+        let of = |wanted: Option<Kind>| {
+            let found = self.options.programs.iter().rev().find(|(kind, _)| *kind == wanted);
+            found.map(|(_, path)| path.as_path())
+        };
+        of(Some(agent)).or_else(|| of(None))
+    }
+}
+
+/// The next run of a class.
+async fn next(consumer: &Consumer<pull::Config>) -> Option<Message> {
+    let asked = async { consumer.batch().max_messages(1).expires(PULL).messages().await.ok()?.next().await?.ok() };
+    // A broker that went away says nothing.
+    let message = tokio::time::timeout(2 * PULL, asked).await.ok().flatten();
+    if message.is_none() {
+        // It can be an error that comes at once.
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    message
+}
+
+/// Takes the data folder for this process, and returns the worker's id.
+fn claim(folder: &Path) -> Result<(std::fs::File, String), WorkerError> {
+    let fail = |path: &Path| {
+        let path = path.to_owned();
+        move |error| WorkerError::File { path, error }
+    };
+    create_private_folder(folder).map_err(fail(folder))?;
+    let path = folder.join("worker");
+    let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
+    let mut file = open.map_err(fail(&path))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::WOULDBLOCK) => return Err(WorkerError::Taken(folder.to_owned())),
+        Err(error) => return Err(fail(&path)(error.into())),
+    }
+    let mut id = String::new();
+    file.read_to_string(&mut id).map_err(fail(&path))?;
+    if id.len() != ID || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        id = new_id();
+        let written = file.set_len(0).and_then(|()| {
+            use std::io::Seek as _;
+            file.rewind()?;
+            file.write_all(id.as_bytes())?;
+            file.sync_all()
+        });
+        written.map_err(fail(&path))?;
+    }
+    Ok((file, id))
+}
+
+/// How long an id is.
+const ID: usize = 32;
+
+/// An id that no other worker has.
+fn new_id() -> String {
+    use std::hash::{BuildHasher as _, RandomState};
+    let half = || RandomState::new().hash_one((std::process::id(), tapline_runner::moment().as_millis()));
+    format!("{:016x}{:016x}", half(), half())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_data_folder_has_one_worker_with_one_id() {
+        let folder = std::env::temp_dir().join(format!("tapline-worker-{}", std::process::id()));
+        // A process that another test just started has the lock until it is another program.
+        let claim = |folder: &Path| loop {
+            match claim(folder) {
+                Ok(claimed) => return claimed,
+                Err(WorkerError::Taken(_)) => std::thread::yield_now(),
+                Err(error) => panic!("{error}"),
+            }
+        };
+        let (lock, id) = claim(&folder);
+        assert!(matches!(super::claim(&folder), Err(WorkerError::Taken(_))));
+        drop(lock);
+        std::fs::write(folder.join("worker"), &id[..7]).unwrap_or_else(|error| panic!("{error}"));
+        let (lock, other) = claim(&folder);
+        assert_ne!(id, other, "half an id is none");
+        drop(lock);
+        let (_lock, same) = claim(&folder);
+        assert_eq!(same, other);
+        let _ = std::fs::remove_dir_all(folder);
+    }
+}

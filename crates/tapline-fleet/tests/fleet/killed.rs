@@ -1,0 +1,208 @@
+//! Workers, batches and brokers that are killed: every job has exactly one result.
+
+use std::collections::BTreeMap;
+
+use tapline_fleet::{BatchFolder, BatchNews, JobOutcome, WorkerNews};
+
+use crate::broker::{Server, wait_until};
+use crate::crew::{Crew, IMPATIENT, Ran, is_anybody_left, numbered, play_worker};
+
+const JOBS: usize = 60;
+
+/// Every job has one result, and succeeded.
+fn all_is_well(crew: &Crew, ran: &Ran) {
+    assert!(ran.end.is_complete());
+    assert_eq!(ran.end.results.len(), JOBS);
+    for result in &ran.end.results {
+        assert_eq!(result.outcome, JobOutcome::Success, "{result:?}");
+        assert_eq!(result.answer.as_deref(), Some(format!("done {}", result.job).as_str()));
+    }
+    assert_eq!(crew.ended().len(), JOBS);
+    assert!(crew.ended().values().all(|count| *count == 1), "no job has two results");
+}
+
+#[test]
+fn a_worker_is_killed_three_times() {
+    const TEST: &str = "killed::a_worker_is_killed_three_times";
+    if play_worker(3) {
+        return;
+    }
+    let server = Server::start();
+    let mut crew = Crew::new(&server);
+    crew.patience = IMPATIENT;
+    let _other = crew.worker("w2", 1);
+    let mut last = None;
+    let ran = crew.run_while(
+        &numbered(JOBS, "slow j{n}"),
+        |_| {},
+        |_| {
+            for results in [10, 25, 40] {
+                let worker = crew.process(TEST, "w1");
+                wait_until("the batch goes on", || crew.ended().len() >= results);
+                drop(worker);
+            }
+            last = Some(crew.process(TEST, "w1"));
+        },
+    );
+    drop(last);
+    all_is_well(&crew, &ran);
+    wait_until("no agent is left", || !is_anybody_left(&crew));
+}
+
+#[test]
+fn a_batch_is_killed_three_times() {
+    const TEST: &str = "killed::a_batch_is_killed_three_times";
+    if let Some(crew) = Crew::of_process() {
+        match BatchFolder::open_for(&crew.store(), "last", tapline_fleet::RunsOn::Workers) {
+            Ok((folder, _)) => {
+                drop(folder);
+                crew.resume(|_| {});
+            }
+            Err(_) => drop(crew.run(&numbered(JOBS, "slow j{n}"), |_| {})),
+        }
+        return;
+    }
+    let server = Server::start();
+    let crew = Crew::new(&server);
+    let _workers = ["w1", "w2"].map(|name| crew.worker(name, 2));
+    for notes in [17, 49, 90] {
+        let mut batch = crew.process(TEST, "batch");
+        wait_until("the batch goes on", || crew.journal().len() >= notes || batch.has_ended());
+        drop(batch);
+    }
+    let ran = crew.resume(|_| {});
+    all_is_well(&crew, &ran);
+    for n in 1..=JOBS {
+        assert_eq!(crew.traces(&format!("j{n}")).len(), 1, "j{n} ran once: its worker was not killed");
+    }
+}
+
+#[test]
+fn a_broker_is_killed_three_times() {
+    let mut server = Server::start();
+    let mut crew = Crew::new(&server);
+    crew.patience = IMPATIENT;
+    let _workers = ["w1", "w2"].map(|name| crew.worker(name, 2));
+    let ran = crew.run_while(
+        &numbered(JOBS, "slow j{n}"),
+        |_| {},
+        |_| {
+            for results in [10, 25, 40] {
+                wait_until("the batch goes on", || crew.ended().len() >= results);
+                server.kill();
+                server.again();
+            }
+        },
+    );
+    all_is_well(&crew, &ran);
+}
+
+#[test]
+fn what_a_killed_worker_was_doing_goes_on_as_its_rules_say() {
+    const TEST: &str = "killed::what_a_killed_worker_was_doing_goes_on_as_its_rules_say";
+    if play_worker(3) {
+        return;
+    }
+    let server = Server::start();
+    let mut crew = Crew::new(&server);
+    crew.patience = IMPATIENT;
+    let go = crew.path("go");
+    let job = |name: &str, more: &str| format!("[[job]]\nname = \"{name}\"\n{more}prompt = \"wait {name} {}\"\n", go.display());
+    let text = [job("resumed", ""), job("again", "cut_off = \"again\"\n"), job("failed", "cut_off = \"fail\"\n")].concat();
+    let mut last = None;
+    let ran = crew.run_while(
+        &text,
+        |options| (options.jobs, options.by_workers) = (3, false),
+        |_| {
+            let worker = crew.process(TEST, "w1");
+            wait_until("all of them work", || {
+                let said = |job: &str| crew.traces(job).iter().any(|said| String::from_utf8_lossy(said).contains("does wait"));
+                ["resumed", "again", "failed"].into_iter().all(said)
+            });
+            // What the agent wrote is recorded before its worker dies.
+            wait_until("all of it is recorded", || {
+                let folders = crew.store_of("w1").list().unwrap_or_default();
+                let said = |folder: &std::path::PathBuf| std::fs::read_to_string(folder.join("stdout")).unwrap_or_default();
+                folders.iter().filter(|folder| said(folder).contains("does wait")).count() == 3
+            });
+            drop(worker);
+            std::fs::write(&go, "").unwrap();
+            wait_until("no agent is left", || !is_anybody_left(&crew));
+            last = Some(crew.process(TEST, "w1"));
+        },
+    );
+    drop(last);
+    assert_eq!(ran.outcomes(), [("resumed", "success"), ("again", "success"), ("failed", "failure")]);
+    let resumed = |job: &str| crew.noted(job, "args").iter().filter(|args| args.contains(&format!("--resume=s-{job}"))).count();
+    assert_eq!((resumed("resumed"), resumed("again"), crew.traces("failed").len()), (1, 0, 1));
+    assert_eq!(ran.result("resumed").attempts, 2);
+}
+
+#[test]
+fn a_batch_that_is_stopped_goes_on() {
+    let server = Server::start();
+    let crew = Crew::new(&server);
+    let worker = crew.worker("w1", 2);
+    let go = crew.path("go");
+    let text = numbered(6, &format!("wait j{{n}} {}", go.display()));
+    // More are ordered than can run: some wait on the queue.
+    let ran = crew.run_while(
+        &text,
+        |options| (options.jobs, options.by_workers) = (4, false),
+        |live| {
+            wait_until("two of them run, and two wait", || {
+                let said =
+                    |n| crew.traces(&format!("j{n}")).iter().any(|said| String::from_utf8_lossy(said).contains("does wait"));
+                crew.journal().len() == 4 && (1..=6).filter(|n| said(*n)).count() == 2
+            });
+            wait_until("what they said is recorded", || {
+                let folders = crew.store_of("w1").list().unwrap_or_default();
+                let said = |folder: &std::path::PathBuf| std::fs::read_to_string(folder.join("stdout")).unwrap_or_default();
+                folders.iter().filter(|folder| said(folder).contains("does wait")).count() == 2
+            });
+            live.stop.send(2).unwrap();
+        },
+    );
+    assert!(ran.end.stopped && ran.end.results.is_empty(), "{:?}", ran.end);
+    let cut_off = ran.events.iter().filter(|event| matches!(event, BatchNews::CutOff { .. })).count();
+    assert_eq!(cut_off, 4);
+    std::fs::write(&go, "").unwrap();
+    let ran = crew.resume(|_| {});
+    assert!(ran.end.is_complete() && ran.outcomes().iter().all(|(_, how)| *how == "success"), "{:?}", ran.outcomes());
+    let runs: BTreeMap<usize, usize> =
+        (1..=6).map(|n| crew.traces(&format!("j{n}")).len()).fold(BTreeMap::new(), |mut all, runs| {
+            *all.entry(runs).or_default() += 1;
+            all
+        });
+    assert_eq!(runs, BTreeMap::from([(1, 4), (2, 2)]), "two were cut off, and the others had not begun");
+    let resumed =
+        (1..=6).filter(|n| crew.noted(&format!("j{n}"), "args").iter().any(|args| args.contains("--resume="))).count();
+    assert_eq!(resumed, 2, "their sessions went on");
+    drop(worker);
+}
+
+#[test]
+fn a_worker_that_is_stopped_lets_its_runs_end_or_gives_them_back() {
+    let server = Server::start();
+    let crew = Crew::new(&server);
+    let (first, go) = (crew.worker("w1", 1), crew.path("go"));
+    let text = format!("[[job]]\nname = \"a\"\nprompt = \"wait a {}\"\n", go.display());
+    let ran = crew.run_while(
+        &text,
+        |_| {},
+        |_| {
+            wait_until("it runs", || !crew.noted("a", "began").is_empty());
+            first.stop.send(1).unwrap();
+            first.until("it stops", |event| matches!(event, WorkerNews::Stopping { running: 1 }));
+            first.stop.send(3).unwrap();
+            first.until("it gives it back", |event| matches!(event, WorkerNews::GivenBack { .. }));
+            first.stop(3);
+            std::fs::write(&go, "").unwrap();
+            let second = crew.worker("w2", 1);
+            wait_until("the other makes it", || crew.ended().len() == 1);
+            drop(second);
+        },
+    );
+    assert_eq!(ran.outcomes(), [("a", "success")]);
+    assert_eq!(crew.traces("a").len(), 2);
+}

@@ -1,0 +1,14 @@
+//! Tests of the fleet on many machines: each with a NATS server of its own. `scripts/fleet` installs it and runs them.
+
+#[cfg(test)]
+mod broker;
+#[cfg(test)]
+mod crew;
+#[cfg(test)]
+mod killed;
+#[cfg(test)]
+mod limited;
+#[cfg(test)]
+mod many;
+#[cfg(test)]
+mod refused;

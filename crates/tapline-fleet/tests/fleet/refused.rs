@@ -1,0 +1,123 @@
+//! What can be wrong: no broker, wrong credentials, a full stream, jobs that a worker cannot or must not run; and labels.
+
+use async_nats::jetstream;
+use tapline_fleet::{BatchFolder, BatchNews, Broker, BrokerError, Nats, NatsError, WorkerError};
+use tapline_session::text::with_causes;
+
+use crate::broker::Server;
+use crate::crew::{Crew, numbered};
+
+/// Why a batch cannot be opened with this broker.
+fn open(crew: &Crew, broker: &Broker) -> NatsError {
+    let plan = crew.plan("[[job]]\nname = \"a\"\nprompt = \"say a\"\n");
+    let folder = BatchFolder::create(&crew.store(), &plan).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(Nats::open(folder, broker, crew.store(), false)).expect_err("it must not work")
+}
+
+#[test]
+fn a_broker_that_is_not_there() {
+    let mut server = Server::start();
+    let crew = Crew::new(&server);
+    server.kill();
+    let error = open(&crew, &crew.broker());
+    assert!(matches!(error, NatsError::Broker(BrokerError::Unreachable { .. })), "{error:?}");
+    assert!(error.to_string().contains(&server.url()), "{error}");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (news, _) = tokio::sync::mpsc::unbounded_channel();
+    let broker = crew.broker();
+    let worker = tapline_fleet::Worker::open(&broker, crew.place("w1"), crew.options("w1", 1), news);
+    let error = runtime.block_on(worker).expect_err("it must not work");
+    assert!(matches!(error, WorkerError::Broker(BrokerError::Unreachable { .. })), "{error:?}");
+}
+
+#[test]
+fn wrong_credentials() {
+    let server = Server::with(&["--user", "me", "--pass", "right"]);
+    let crew = Crew::new(&server);
+    for user in ["", "me:wrong@"] {
+        let error = open(&crew, &Broker::at(server.url().replace("nats://", &format!("nats://{user}"))));
+        assert!(matches!(error, NatsError::Broker(BrokerError::Refused { .. })), "{error:?}");
+        assert!(!with_causes(&error).contains("wrong@"), "{error}");
+    }
+}
+
+#[test]
+fn a_stream_that_is_full() {
+    let server = Server::start();
+    let crew = Crew::new(&server);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let context = jetstream::new(async_nats::connect(server.url()).await.unwrap());
+        let config = jetstream::stream::Config {
+            name: "TAPLINE_JOBS".to_owned(),
+            subjects: vec!["tapline.jobs.>".to_owned()],
+            retention: jetstream::stream::RetentionPolicy::WorkQueue,
+            discard: jetstream::stream::DiscardPolicy::New,
+            max_messages: 1,
+            ..Default::default()
+        };
+        context.create_stream(config).await.unwrap();
+    });
+    let _worker = crew.worker("w1", 1);
+    let go = crew.path("go");
+    let text = numbered(4, &format!("wait j{{n}} {}", go.display()));
+    let ran = crew.run_while(
+        &text,
+        |options| (options.jobs, options.by_workers) = (4, false),
+        |live| {
+            live.until("it is told", |event| matches!(event, BatchNews::Trouble(what) if what.contains("no room")));
+            std::fs::write(&go, "").unwrap();
+        },
+    );
+    assert!(ran.end.is_complete() && ran.outcomes().iter().all(|(_, how)| *how == "success"), "{:?}", ran.outcomes());
+}
+
+#[test]
+fn a_job_that_the_worker_cannot_or_must_not_run() {
+    let server = Server::start();
+    let crew = Crew::new(&server);
+    let _worker = crew.worker("w1", 1);
+    let text = "[[job]]\nname = \"folder\"\nfolder = \"/no/such/folder\"\nprompt = \"say folder\"\n\
+                [[job]]\nname = \"worktree\"\nworktree = true\nfolder = \"/no/such/folder\"\nprompt = \"say worktree\"\n\
+                [[job]]\nname = \"program\"\nbin = \"/bin/sh\"\nprompt = \"say program\"\n\
+                [[job]]\nname = \"good\"\nprompt = \"say good\"\n";
+    let ran = crew.run(text, |_| {});
+    let expected = [("folder", "failure"), ("worktree", "failure"), ("program", "failure"), ("good", "success")];
+    assert_eq!(ran.outcomes(), expected);
+    for (job, why) in [("folder", "/no/such/folder"), ("worktree", "worktree"), ("program", "--bin /bin/sh")] {
+        let error = ran.result(job).error.clone().unwrap_or_default();
+        assert!(error.contains("worker w1") && error.contains(why), "{job}: {error}");
+        assert!(crew.traces(job).is_empty(), "{job} was not started");
+    }
+}
+
+#[test]
+fn jobs_and_workers_find_each_other_by_labels() {
+    let server = Server::start();
+    let crew = Crew::new(&server);
+    let text = |list: &[&str]| list.iter().map(|label| (*label).to_owned()).collect::<Vec<_>>();
+    let mut picky = crew.options("picky", 1);
+    picky.require = text(&["repo=api", "agent=claude"]);
+    let mut strong = crew.options("strong", 1);
+    strong.labels = text(&["gpu=yes"]);
+    strong.require = text(&["repo=web"]);
+    let _workers = [crew.worker_with("picky", picky), crew.worker_with("strong", strong)];
+    let jobs = "[[job]]\nname = \"api\"\nlabels = [\"repo=api\"]\nprompt = \"say api\"\n\
+                [[job]]\nname = \"web\"\nlabels = [\"repo=web\"]\nprompt = \"say web\"\n\
+                [[job]]\nname = \"gpu\"\nlabels = [\"repo=web\", \"size=l\"]\nworker = [\"gpu=yes\"]\nprompt = \"say gpu\"\n\
+                [[job]]\nname = \"nobody\"\nlabels = [\"repo=api\"]\nworker = [\"gpu=yes\"]\nprompt = \"say nobody\"\n";
+    let ran = crew.run_while(
+        jobs,
+        |options| (options.jobs, options.by_workers) = (4, false),
+        |live| {
+            crate::broker::wait_until("three have ended", || crew.ended().len() == 3);
+            live.stop.send(1).unwrap();
+        },
+    );
+    assert_eq!(ran.outcomes(), [("api", "success"), ("web", "success"), ("gpu", "success")]);
+    assert_eq!(crew.store_of("picky").list().unwrap().len(), 1, "api");
+    assert_eq!(crew.store_of("strong").list().unwrap().len(), 2, "web and gpu");
+    assert!(crew.traces("nobody").is_empty(), "nobody may run it");
+    assert!(ran.end.stopped);
+}
