@@ -5,6 +5,7 @@ mod cell;
 mod csv;
 mod ndjson;
 mod parquet;
+mod partitions;
 mod rows;
 mod tables;
 
@@ -12,6 +13,7 @@ use std::io::{self, Write};
 
 use tapline_recording::Redactor;
 
+pub use partitions::{Partition, PartitionContent};
 pub use tables::{ColumnType, ExportColumn, ExportTable};
 
 use crate::error::ArchiveError;

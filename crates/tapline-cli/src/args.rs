@@ -3,9 +3,11 @@
 pub(crate) mod archive;
 pub(crate) mod batch;
 pub(crate) mod chat;
+pub(crate) mod collect;
 pub(crate) mod engine;
 pub(crate) mod export;
 pub(crate) mod offline;
+pub(crate) mod parquet;
 pub(crate) mod run;
 pub(crate) mod search;
 pub(crate) mod serve;
@@ -49,6 +51,7 @@ pub(crate) enum Command {
     Chat(Box<chat::Chat>),
     Batch(Box<batch::Batch>),
     Worker(Box<worker::Worker>),
+    Collect(Box<collect::Collect>),
     Inspect(Inspect),
     View(View),
     Convert(Convert),

@@ -5,6 +5,7 @@ mod batch;
 mod chain;
 mod chat;
 mod check;
+mod collect;
 mod convert;
 mod demo;
 mod denials;
@@ -45,6 +46,7 @@ pub(crate) fn run(command: Command) -> Result<u8> {
         Command::Chat(args) => chat::run(&args),
         Command::Batch(args) => batch::run(&args),
         Command::Worker(args) => worker::run(&args),
+        Command::Collect(args) => collect::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::View(args) => view::run(&args),
         Command::Convert(args) => convert::run(&args),

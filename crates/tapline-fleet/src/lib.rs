@@ -35,12 +35,16 @@ mod estimate;
 mod fields;
 mod file;
 mod folder;
+#[cfg(feature = "s3")]
+mod identity;
 mod job;
 mod journal;
 mod limits;
 #[cfg(feature = "nats")]
 mod nats;
 mod note;
+#[cfg(feature = "s3")]
+mod partitions;
 mod plan;
 mod reference;
 mod result;
@@ -61,8 +65,13 @@ pub use file::{EXAMPLE, JobFileError};
 pub use folder::{BatchError, BatchFolder};
 pub use job::{CutOff, Job, KeepAs, WorktreeRule, Written};
 #[cfg(feature = "nats")]
-pub use nats::{Broker, BrokerError, Nats, NatsError, Worker, WorkerError, WorkerNews, WorkerOptions};
+pub use nats::{
+    Broker, BrokerError, CollectNews, CollectOptions, Collected, Collector, Nats, NatsError, Outbox, Post, Sealed, Shipper,
+    Worker, WorkerError, WorkerNews, WorkerOptions, resend,
+};
 pub use note::{AccountLimit, BatchNote, RunAgain, RunBegun};
+#[cfg(feature = "s3")]
+pub use partitions::{PartitionedStore, PartitionsError, PartitionsWritten};
 pub use plan::{Mistake, Mistakes, Plan, PlannedStep, RunsOn};
 pub use result::{JobOutcome, JobResult, worst_exit_code};
 pub use state::Halt;

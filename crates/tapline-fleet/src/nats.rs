@@ -1,17 +1,29 @@
 //! Many machines: jobs, results and recordings travel through NATS JetStream, a broker that others keep.
 
 mod bucket;
+mod collect;
 mod connect;
+mod copies;
 mod engine;
+mod growth;
 mod names;
 mod order;
+mod outbox;
+mod pieces;
+mod post;
 mod queue;
+mod ship;
 mod taken;
 mod trouble;
 mod worker;
 
+pub use collect::{CollectNews, CollectOptions, Collector};
 pub use connect::{Broker, BrokerError};
+pub use copies::Collected;
 pub use engine::{Nats, NatsError};
+pub use outbox::Outbox;
+pub use post::Post;
+pub use ship::{Sealed, Shipper, resend};
 pub use worker::{Worker, WorkerError, WorkerNews, WorkerOptions};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -14,6 +14,9 @@ mod index;
 #[cfg(test)]
 mod keep;
 #[cfg(test)]
+#[cfg(feature = "export")]
+mod partitions;
+#[cfg(test)]
 mod peers;
 #[cfg(test)]
 mod prices;

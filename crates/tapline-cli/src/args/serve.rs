@@ -7,12 +7,13 @@ use clap::Args;
 use tapline_server::Budget;
 
 use super::archive::Prices;
+use super::engine::Engine;
 use super::sessions::dollars;
 
 /// Watch all sessions in a browser, live
 ///
 /// tapline serves a page with every session on this machine, as it grows: its own recordings, the transcripts that agents keep, and
-/// streams that other machines push (`tapline run --push`). It needs no set-up in any repository. The first line of stdout is a link that
+/// streams that other machines push (`tapline run --push`). With a broker (`--engine`), it collects what workers of a fleet record. It needs no set-up in any repository. The first line of stdout is a link that
 /// opens the page once; after that a cookie lets the browser in. Programs use the API with a token. `tapline help serving` has more.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -21,6 +22,7 @@ Examples:
   tapline serve --demo                        try the page without any agent
   tapline serve --budget 200 --budget shop=50 warn when a month, or a project's month, costs more
   tapline serve --otlp http://127.0.0.1:4318
+  tapline serve --engine nats://broker:4222   show what workers of a fleet do, too
   tapline serve --no-open --listen 127.0.0.1:7770 --token-file ~/.tapline-token
   curl -H \"Authorization: Bearer $(cat ~/.tapline-token)\" http://127.0.0.1:7770/api/v1/sessions")]
 pub(crate) struct Serve {
@@ -58,6 +60,8 @@ pub(crate) struct Serve {
     pub(crate) otlp_content: bool,
     #[command(flatten)]
     pub(crate) prices: Prices,
+    #[command(flatten)]
+    pub(crate) engine: Engine,
 }
 
 /// Reads `200` or `shop=50`.

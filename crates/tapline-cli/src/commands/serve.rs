@@ -12,11 +12,13 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tapline_archive::Prices;
+use tapline_fleet::{CollectOptions, Collector, Post};
 use tapline_protocol::Agent;
 use tapline_recording::Store;
 use tapline_server::{OtlpOptions, Secret, Server, ServerError, ServerOptions};
 
 use crate::args::serve::Serve;
+use crate::commands::collect;
 use crate::commands::demo::Playing;
 use crate::signals::Signals;
 use crate::{agents, archive, otlp, output, prices, secrets};
@@ -57,6 +59,7 @@ fn otlp_options(args: &Serve, url: &str) -> Result<OtlpOptions> {
 async fn serve(args: &Serve, options: ServerOptions) -> Result<()> {
     let mut signals = Signals::listen()?;
     let folder = options.store.root().join("serve");
+    let collector = if args.demo { None } else { collect_for(args, &options.store).await? };
     let server = Server::bind(options).await.map_err(|error| match error {
         ServerError::Open(address) => {
             anyhow!("{address} can be reached from other machines, so `tapline serve` needs a token that only you know: add --token-file FILE")
@@ -83,7 +86,24 @@ async fn serve(args: &Serve, options: ServerOptions) -> Result<()> {
         signals.next().await;
     };
     server.run(end).await;
+    if let Some(collector) = collector {
+        collector.stop().await;
+    }
     Ok(())
+}
+
+/// Collects the recordings of a fleet, if the command line names its broker. The page shows them as it shows all recordings.
+async fn collect_for(args: &Serve, store: &Store) -> Result<Option<Collector>> {
+    let Some(broker) = args.engine.broker() else { return Ok(None) };
+    let post = Box::pin(Post::open(&broker, "tapline serve")).await?;
+    let (sender, mut news) = tokio::sync::mpsc::unbounded_channel();
+    let collector = Box::pin(Collector::of_all(&post, store, CollectOptions::default(), sender)).await?;
+    tokio::spawn(async move {
+        while let Some(news) = news.recv().await {
+            collect::told(&news);
+        }
+    });
+    Ok(Some(collector))
 }
 
 /// Says what it means that other machines can reach the server.

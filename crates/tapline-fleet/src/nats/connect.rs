@@ -18,7 +18,7 @@ pub struct Broker {
     pub url: String,
     /// A file with credentials (`.creds`).
     pub credentials: Option<PathBuf>,
-    /// A file with the seed of an NKey.
+    /// A file with the seed of an `NKey`.
     pub nkey: Option<PathBuf>,
     /// A file with the certificates of authorities to trust, besides those of the system.
     pub ca: Option<PathBuf>,

@@ -13,8 +13,11 @@ use tapline_session::exit;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::bucket::{Following, written};
+use super::collect::{CollectOptions, Collector};
 use super::connect::{Broker, BrokerError};
+use super::copies::Collected;
 use super::order::{Control, End, Order, Outcome, RunOf, WorkerCard, is_recording_of, name_of};
+use super::post::Post;
 use super::queue::{Class, Queue, SILENT, is_sound};
 use super::{lock, names};
 use crate::carried::Carried;
@@ -45,6 +48,8 @@ pub struct Nats {
     journal: Journal,
     store: Store,
     queue: Queue,
+    /// Writes the recordings of the batch to this data folder.
+    collector: Mutex<Option<Arc<Collector>>>,
     redact: bool,
     ack_wait: Duration,
     /// The classes that are there.
@@ -87,6 +92,8 @@ impl Nats {
         let (journal, notes) = Journal::open(&path).map_err(|error| BatchError::File { path, error })?;
         // A batch that was stopped goes on.
         queue.control.put(&names::token(folder.id()), &written(&Control::default())).await;
+        let post = Post::of(queue.context.clone()).await?;
+        let collector = Collector::for_batch(&post, folder.id(), &store, CollectOptions::default()).await?;
         let waiting = Arc::new(Waiting::default());
         let keys = names::batch_keys(folder.id());
         let tells = Arc::clone(&waiting);
@@ -96,6 +103,7 @@ impl Nats {
             journal,
             store,
             queue,
+            collector: Mutex::new(Some(Arc::new(collector))),
             redact,
             ack_wait: ACK_WAIT,
             classes: tokio::sync::Mutex::default(),
@@ -230,18 +238,23 @@ impl Nats {
     }
 
     /// Makes the end of a run of what a worker said about it. Its words are data: they name no places on this machine.
-    async fn end(&self, attempt: &Attempt, outcome: &[u8]) -> AttemptEnd {
+    async fn end(&self, attempt: &Attempt, outcome: &[u8], stop: watch::Receiver<u32>) -> AttemptEnd {
         let (job, first) = (&attempt.job, name_of(&attempt.recording));
         let outcome: Outcome = match self.queue.unpack(outcome).await {
             Ok(outcome) => outcome,
             Err(why) => return failed(job, format!("what the worker said about it cannot be read: {why}")),
         };
         let recording = outcome.recording.filter(|name| is_recording_of(name, &first));
+        let warning = match &recording {
+            Some(name) => self.collect(name, stop).await,
+            None => None,
+        };
         match outcome.end {
             End::Over(mut result) => {
                 (result.job, result.step) = (job.name.clone(), job.step.clone());
                 result.recording = recording.map(|name| self.store.folder().join(name).display().to_string());
                 result.patch = None;
+                result.warnings.extend(warning);
                 if let Some(object) = outcome.patch {
                     match self.patch(job, &object).await {
                         Ok(path) => result.patch = Some(path.display().to_string()),
@@ -255,6 +268,22 @@ impl Nats {
                 AttemptEnd::Again(again)
             }
             End::CutOff => AttemptEnd::CutOff,
+        }
+    }
+
+    /// Waits until a recording is here. Returns what is wrong with it.
+    async fn collect(&self, recording: &str, mut stop: watch::Receiver<u32>) -> Option<String> {
+        let collector = lock(&self.collector).clone()?;
+        let collected = tokio::select! {
+            collected = collector.collected(recording) => collected,
+            () = rises(&mut stop, 1) => Collected::Incomplete,
+        };
+        match collected {
+            Collected::Complete | Collected::Original => None,
+            Collected::Damaged(why) => Some(format!("recording-incomplete: it did not arrive as it was sent: {why}")),
+            Collected::Incomplete => {
+                Some("recording-incomplete: not all of it is here; `tapline collect` fetches the rest".to_owned())
+            }
         }
     }
 
@@ -301,7 +330,7 @@ impl Engine for Nats {
             // The last order has an outcome that was not noted, or it still waits or runs: the batch was not there to see it.
             order = attempt.before.attempts;
             match self.outcome(&job, order).await {
-                Some(outcome) => match self.end(&attempt, &outcome).await {
+                Some(outcome) => match self.end(&attempt, &outcome, watch.stop.clone()).await {
                     AttemptEnd::CutOff => order = attempt.number,
                     end => return self.ended(None, end).await,
                 },
@@ -323,8 +352,8 @@ impl Engine for Nats {
             // Whether it is on the queue or not: it will not be made.
             () = rises(&mut stop, 0) => {}
         }
-        let end = match self.wait(&job, order, watch.stop, attempt.before.cut_off).await {
-            Some(outcome) => self.end(&attempt, &outcome).await,
+        let end = match self.wait(&job, order, watch.stop.clone(), attempt.before.cut_off).await {
+            Some(outcome) => self.end(&attempt, &outcome, watch.stop).await,
             None => AttemptEnd::CutOff,
         };
         self.waiting.forget(&names::outcome_key(self.id(), &job, order));
@@ -370,6 +399,12 @@ impl Engine for Nats {
 
     async fn over(&self, is_complete: bool) {
         lock(&self.follows).clear();
+        let collector = lock(&self.collector).take().and_then(Arc::into_inner);
+        match collector {
+            Some(collector) if is_complete => collector.finish().await,
+            Some(collector) => collector.stop().await,
+            None => {}
+        }
         if is_complete {
             self.queue.control.try_remove(&names::token(self.id())).await;
         }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::pieces::plain;
 use crate::carried::Carried;
 use crate::note::RunAgain;
 use crate::result::JobResult;
@@ -107,12 +108,6 @@ pub(crate) struct WorkerCard {
     pub(crate) version: String,
 }
 
-/// The name of a recording, if this can be one: it becomes the name of a folder.
-pub(crate) fn recording_name(name: &str) -> Option<&str> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    (!name.is_empty() && name.len() <= 200 && name.chars().all(plain) && !name.starts_with('.')).then_some(name)
-}
-
 /// The name of a folder.
 pub(crate) fn name_of(folder: &Path) -> String {
     folder.file_name().unwrap_or_default().to_string_lossy().into_owned()
@@ -121,7 +116,7 @@ pub(crate) fn name_of(folder: &Path) -> String {
 /// Whether a recording is one of the runs of a job whose first one has this name.
 pub(crate) fn is_recording_of(name: &str, first: &str) -> bool {
     let number = |rest: &str| rest.strip_prefix('-').is_some_and(|number| number.parse::<u64>().is_ok());
-    recording_name(name).is_some() && name.strip_prefix(first).is_some_and(|rest| rest.is_empty() || number(rest))
+    plain(name).is_ok() && name.strip_prefix(first).is_some_and(|rest| rest.is_empty() || number(rest))
 }
 
 #[cfg(test)]
@@ -135,7 +130,6 @@ mod tests {
         for wrong in ["../a", "a/../b", "a-x", "b", "", ".", "a-1/x", "a-", "a1"] {
             assert!(!is_recording_of(wrong, "a"), "{wrong}");
         }
-        assert_eq!(recording_name(".."), None);
     }
 
     #[test]

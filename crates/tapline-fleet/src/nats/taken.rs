@@ -2,7 +2,7 @@
 //! that dies in between does no harm, and one that dies before is replaced.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_nats::jetstream::{AckKind, Message};
@@ -13,7 +13,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use super::bucket::{Found, NEW, written};
-use super::order::{Control, End, Order, Outcome, RunOf, name_of, recording_name};
+use super::order::{Control, End, Order, Outcome, RunOf, name_of};
+use super::pieces::plain;
+use super::ship::{Sealed, Shipper};
 use super::worker::{Shared, WorkerNews};
 use super::{lock, names};
 use crate::job::{CutOff, Job};
@@ -158,10 +160,10 @@ impl Taken {
             .map_err(|why| format!("the order cannot be read: {why}. Is the worker older than the batch?"))?;
         let name = serde_json::to_value(&order.job).ok();
         let name = name.as_ref().and_then(|job| job["name"].as_str()).unwrap_or_default();
-        if order.batch.len() > 200 || names::outcome_key(&order.batch, name, order.order) != key {
+        if plain(&order.batch).is_err() || names::outcome_key(&order.batch, name, order.order) != key {
             return Err("the order is not what its subject says".to_owned());
         }
-        recording_name(&order.recording).ok_or_else(|| format!("`{}` cannot be the name of a recording", order.recording))?;
+        plain(&order.recording).map_err(|_| format!("`{}` cannot be the name of a recording", order.recording))?;
         Ok(order)
     }
 
@@ -240,6 +242,8 @@ impl Taken {
             recording: name_of(&attempt_folder(PathBuf::from(&order.recording), number)),
             spent: last.spent,
         };
+        let recording = attempt_folder(attempt.recording.clone(), number);
+        let sent = Mutex::new(None);
         let begin = |_| async {
             let batch = names::token(&order.batch);
             // What was done since it was asked may have taken long.
@@ -256,13 +260,33 @@ impl Taken {
                 return Err(Done::Stopped);
             }
             let _ = shared.news.send(WorkerNews::Began { batch: order.batch.clone(), job: name.clone(), attempt: number });
+            *lock(&sent) = self.ship(&order.batch, &recording);
             Ok(())
         };
         let made = workshop.make(attempt, watch, begin).await;
         stopping.abort();
-        // A limit that the run learned is known to all before its outcome is.
+        // A limit that the run learned is known to all before its outcome is, and its recording is there.
         let _ = told.await;
+        let sent = lock(&sent).take();
+        self.seal(sent).await;
         made.map(|made| (made, note))
+    }
+
+    /// Begins to send a recording. A run does not fail because of it.
+    fn ship(&self, batch: &str, recording: &Path) -> Option<Shipper> {
+        let shared = &self.shared;
+        let shipper = Shipper::start(&shared.post, &shared.outbox, batch, recording);
+        let trouble = |error| shared.queue.trouble.tell(format!("{} cannot be sent: {error}", recording.display()));
+        shipper.map_err(trouble).ok()
+    }
+
+    /// Sends the rest of a recording.
+    async fn seal(&self, shipper: Option<Shipper>) {
+        if let Some(shipper) = shipper
+            && let Sealed::Later(why) = shipper.seal().await
+        {
+            self.shared.queue.trouble.tell(format!("a recording waits to be sent: {why}"));
+        }
     }
 
     /// Stores what a run came to.
@@ -300,11 +324,14 @@ impl Taken {
                 Err(_) => patch = None,
             }
         }
-        let recording = made.begun.as_ref().map(|_| run.recording.clone()).or_else(|| match &made.end {
-            // The run of an earlier process of this worker had ended.
-            AttemptEnd::Over(result) => result.recording.as_deref().map(|path| name_of(Path::new(path))),
-            AttemptEnd::Again(_) | AttemptEnd::CutOff => None,
-        });
+        let mut recording = made.begun.as_ref().map(|_| run.recording.clone());
+        if let (None, AttemptEnd::Over(result)) = (&recording, &made.end)
+            && let Some(path) = result.recording.as_deref().map(Path::new)
+        {
+            // The run of an earlier process of this worker had ended. Perhaps not all of its recording was sent.
+            recording = Some(name_of(path));
+            self.seal(self.ship(&order.batch, path)).await;
+        }
         let end = End::from(made.end.clone());
         let object = patch.as_ref().map(|(object, _)| object.clone());
         let done = self.store(key, end, recording, object).await;

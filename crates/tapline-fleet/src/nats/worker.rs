@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::OpenOptions;
-use std::io::{self, Read as _, Write as _};
+use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -21,8 +21,12 @@ use super::bucket::written;
 use super::connect::{Broker, BrokerError};
 use super::lock;
 use super::order::{Control, WorkerCard};
+use super::outbox::Outbox;
+use super::post::Post;
 use super::queue::{Class, Queue};
+use super::ship::resend;
 use super::taken::Taken;
+use crate::identity::identity;
 use crate::note::AccountLimit;
 use crate::work::Workplace;
 
@@ -121,9 +125,11 @@ pub struct Worker {
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) queue: Queue,
+    pub(super) post: Post,
+    pub(super) outbox: Outbox,
     pub(super) place: Workplace,
     pub(super) options: WorkerOptions,
-    /// It is kept in the data folder: what this worker recorded before is here.
+    /// That of the data folder: what this worker recorded before is here.
     pub(super) id: String,
     pub(super) news: mpsc::UnboundedSender<WorkerNews>,
     /// How far each batch is to be stopped.
@@ -147,12 +153,19 @@ impl Worker {
         news: mpsc::UnboundedSender<WorkerNews>,
     ) -> Result<Self, WorkerError> {
         let folder = place.store.root().join("fleet");
-        let (lock, id) = claim(&folder)?;
+        let lock = claim(&folder)?;
+        let file = |error| WorkerError::File { path: folder.clone(), error };
+        let (id, outbox) = (identity(&place.store).map_err(file)?, Outbox::of(&place.store).map_err(file)?);
         let (told, trouble) = mpsc::unbounded_channel();
         let queue = Queue::open(broker, &format!("tapline worker {}", options.name), told).await?;
+        let post = Post::of(queue.context.clone()).await?;
+        // Recordings of an earlier process that was killed.
+        resend(&post, &outbox).map_err(file)?;
         let places = Semaphore::new(options.places.max(1));
         let shared = Shared {
             queue,
+            post,
+            outbox,
             place,
             id,
             news,
@@ -287,70 +300,17 @@ async fn next(consumer: &Consumer<pull::Config>) -> Option<Message> {
     message
 }
 
-/// Takes the data folder for this process, and returns the worker's id.
-fn claim(folder: &Path) -> Result<(std::fs::File, String), WorkerError> {
-    let fail = |path: &Path| {
-        let path = path.to_owned();
-        move |error| WorkerError::File { path, error }
-    };
-    create_private_folder(folder).map_err(fail(folder))?;
+/// Takes the data folder for this process: two workers would take each other's runs for those of one that died.
+fn claim(folder: &Path) -> Result<std::fs::File, WorkerError> {
     let path = folder.join("worker");
-    let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
-    let mut file = open.map_err(fail(&path))?;
+    let open = || {
+        create_private_folder(folder)?;
+        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path)
+    };
+    let file = open().map_err(|error| WorkerError::File { path: path.clone(), error })?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {}
-        Err(rustix::io::Errno::WOULDBLOCK) => return Err(WorkerError::Taken(folder.to_owned())),
-        Err(error) => return Err(fail(&path)(error.into())),
-    }
-    let mut id = String::new();
-    file.read_to_string(&mut id).map_err(fail(&path))?;
-    if id.len() != ID || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        id = new_id();
-        let written = file.set_len(0).and_then(|()| {
-            use std::io::Seek as _;
-            file.rewind()?;
-            file.write_all(id.as_bytes())?;
-            file.sync_all()
-        });
-        written.map_err(fail(&path))?;
-    }
-    Ok((file, id))
-}
-
-/// How long an id is.
-const ID: usize = 32;
-
-/// An id that no other worker has.
-fn new_id() -> String {
-    use std::hash::{BuildHasher as _, RandomState};
-    let half = || RandomState::new().hash_one((std::process::id(), tapline_runner::moment().as_millis()));
-    format!("{:016x}{:016x}", half(), half())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_data_folder_has_one_worker_with_one_id() {
-        let folder = std::env::temp_dir().join(format!("tapline-worker-{}", std::process::id()));
-        // A process that another test just started has the lock until it is another program.
-        let claim = |folder: &Path| loop {
-            match claim(folder) {
-                Ok(claimed) => return claimed,
-                Err(WorkerError::Taken(_)) => std::thread::yield_now(),
-                Err(error) => panic!("{error}"),
-            }
-        };
-        let (lock, id) = claim(&folder);
-        assert!(matches!(super::claim(&folder), Err(WorkerError::Taken(_))));
-        drop(lock);
-        std::fs::write(folder.join("worker"), &id[..7]).unwrap_or_else(|error| panic!("{error}"));
-        let (lock, other) = claim(&folder);
-        assert_ne!(id, other, "half an id is none");
-        drop(lock);
-        let (_lock, same) = claim(&folder);
-        assert_eq!(same, other);
-        let _ = std::fs::remove_dir_all(folder);
+        Ok(()) => Ok(file),
+        Err(rustix::io::Errno::WOULDBLOCK) => Err(WorkerError::Taken(folder.to_owned())),
+        Err(error) => Err(WorkerError::File { path, error: error.into() }),
     }
 }

@@ -126,7 +126,9 @@ impl Process {
         command.stdout(log.try_clone().unwrap()).stderr(log);
         Self(command.spawn().unwrap())
     }
+}
 
+impl Process {
     pub(crate) fn has_ended(&mut self) -> bool {
         self.0.try_wait().unwrap().is_some()
     }
@@ -146,29 +148,4 @@ pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
         assert!(Instant::now() < until, "it never came to this: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
-}
-
-#[test]
-fn a_server_keeps_its_address_and_what_it_stored() {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let mut server = Server::start();
-    runtime.block_on(async {
-        let put = async |server: &Server, is_new: bool| {
-            let context = async_nats::jetstream::new(async_nats::connect(server.url()).await.unwrap());
-            let config = async_nats::jetstream::stream::Config {
-                name: "KEPT".to_owned(),
-                subjects: vec!["kept".to_owned()],
-                ..Default::default()
-            };
-            let made = context.create_stream(config).await.unwrap();
-            assert_eq!(made.cached_info().state.messages, u64::from(!is_new));
-            context.publish("kept", "kept".into()).await.unwrap().await.unwrap();
-        };
-        put(&server, true).await;
-        let url = server.url();
-        server.kill();
-        server.again();
-        assert_eq!(server.url(), url);
-        put(&server, false).await;
-    });
 }

@@ -16,6 +16,7 @@ fn all_is_well(crew: &Crew, ran: &Ran) {
     for result in &ran.end.results {
         assert_eq!(result.outcome, JobOutcome::Success, "{result:?}");
         assert_eq!(result.answer.as_deref(), Some(format!("done {}", result.job).as_str()));
+        assert!(crew.is_recorded(result) && result.warnings.is_empty(), "{result:?}");
     }
     assert_eq!(crew.ended().len(), JOBS);
     assert!(crew.ended().values().all(|count| *count == 1), "no job has two results");

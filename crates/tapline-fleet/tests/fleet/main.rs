@@ -8,7 +8,14 @@ mod crew;
 mod killed;
 #[cfg(test)]
 mod limited;
+mod machine;
 #[cfg(test)]
 mod many;
 #[cfg(test)]
+mod pieces;
+#[cfg(test)]
+mod recordings;
+#[cfg(test)]
 mod refused;
+#[cfg(test)]
+mod survived;

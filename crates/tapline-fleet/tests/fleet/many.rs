@@ -19,7 +19,9 @@ fn a_thousand_jobs_over_four_workers() {
         assert_eq!((result.outcome, result.attempts), (JobOutcome::Success, 1), "{result:?}");
         assert_eq!(result.answer.as_deref(), Some(format!("done j{n} {n}").as_str()));
         assert_eq!(crew.traces(&result.job).len(), 1, "{} ran once", result.job);
+        assert!(crew.is_recorded(result) && result.warnings.is_empty(), "{result:?}");
     }
+    assert_eq!(crew.store().list().unwrap().len(), JOBS, "each has its recording here, and nothing else is here");
     assert!(crew.ended().values().all(|count| *count == 1), "no job has two results");
     let ended = ran.events.iter().filter(|event| matches!(event, BatchNews::Ended(_))).count();
     assert_eq!(ended, JOBS);
@@ -55,7 +57,7 @@ fn steps_use_what_earlier_ones_came_to_on_other_workers() {
     let _workers = ["w1", "w2"].map(|name| crew.worker(name, 1));
     let text = "[[job]]\nname = \"plan\"\nprompt = \"items plan a b c\"\n\
                 [[job]]\nname = \"each\"\nneeds = [\"plan\"]\nfor_each = \"plan.structured.items\"\nprompt = \"say each-{item}\"\n\
-                [[job]]\nname = \"last\"\nneeds = [\"each\"]\nprompt = \"{each.answer}\\nsay last\"\n";
+                [[job]]\nname = \"last\"\nneeds = [\"each\"]\nprompt = \"{each.transcript}\\nsay last\"\n";
     let ran = crew.run(text, |_| {});
     let names: Vec<_> = ran.outcomes().into_iter().map(|(name, how)| format!("{name} {how}")).collect();
     assert_eq!(names, ["plan success", "each-1 success", "each-2 success", "each-3 success", "last success"]);
@@ -72,6 +74,7 @@ fn a_retry_on_another_worker_counts_what_the_first_run_cost() {
     let result = ran.result("a");
     assert_eq!((result.outcome, result.attempts, crew.traces("a").len()), (JobOutcome::Success, 2, 2), "{result:?}");
     assert!(result.cost_usd.is_some_and(|cost| cost > 0.0), "{result:?}");
+    assert!(crew.is_recorded(result) && result.recording.as_deref().unwrap().ends_with("-2"), "{result:?}");
     assert!(ran.events.iter().any(|event| matches!(event, BatchNews::Again(_))));
 }
 

@@ -13,6 +13,9 @@ mod limited;
 #[cfg(test)]
 mod many;
 #[cfg(test)]
+#[cfg(feature = "s3")]
+mod partitions;
+#[cfg(test)]
 mod steps;
 #[cfg(test)]
 mod worktrees;

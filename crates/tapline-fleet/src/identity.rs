@@ -1,0 +1,52 @@
+//! Which data folder this is, for brokers and stores: a random name that is made once, and kept in the folder.
+
+use std::fs::OpenOptions;
+use std::hash::{BuildHasher as _, RandomState};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tapline_recording::{Store, create_private_folder};
+
+/// Returns the name of a data folder: 16 hexadecimal digits.
+pub(crate) fn identity(store: &Store) -> io::Result<String> {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let folder = store.root().join("fleet");
+    create_private_folder(&folder)?;
+    let path = folder.join("id");
+    loop {
+        if let Ok(text) = std::fs::read_to_string(&path) {
+            let id = text.trim().to_owned();
+            if id.len() == 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+                return Ok(id);
+            }
+            return Err(io::Error::new(io::ErrorKind::InvalidData, format!("{} is damaged: remove it", path.display())));
+        }
+        // Of two processes that make it at the same time, one is first.
+        let part = folder.join(format!(".id.{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&part)?;
+        writeln!(file, "{:016x}", RandomState::new().hash_one(std::process::id()))?;
+        file.sync_all()?;
+        let linked = std::fs::hard_link(&part, &path);
+        std::fs::remove_file(&part)?;
+        match linked {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_data_folder_has_one_name() -> io::Result<()> {
+        let root = std::env::temp_dir().join(format!("tapline-identity-{}", std::process::id()));
+        let (one, other) = (Store::at(root.join("one")), Store::at(root.join("other")));
+        let id = identity(&one)?;
+        assert_eq!(identity(&one)?, id);
+        assert_ne!(identity(&other)?, id);
+        std::fs::remove_dir_all(root)
+    }
+}

@@ -1,0 +1,177 @@
+//! Recordings on the broker: the stream of their pieces, and the object store for what is too large for a message.
+
+use std::error::Error as _;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::connection::State;
+use async_nats::jetstream::context::PublishErrorKind;
+use async_nats::jetstream::message::PublishMessage;
+use async_nats::jetstream::object_store::{self, ObjectMetadata, ObjectStore};
+use async_nats::jetstream::stream::{DiscardPolicy, RetentionPolicy, StorageType};
+use async_nats::jetstream::{self, Context, ErrorCode, stream};
+use bytes::Bytes;
+use tokio::io::AsyncReadExt as _;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use super::connect::{Broker, BrokerError};
+use super::names;
+use super::pieces::{ObjectPart, Piece, sum};
+
+/// How long the broker keeps pieces.
+const KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// How long the broker knows which pieces it has.
+const REMEMBERED: Duration = Duration::from_secs(2 * 60);
+/// How many objects are in memory at once.
+const AT_ONCE: usize = 4;
+/// An object that did not come in this time is asked for again.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The header with the name of the batch.
+pub(crate) const BATCH: &str = "Tapline-Batch";
+/// The header with the name of the recording.
+pub(crate) const RECORDING: &str = "Tapline-Recording";
+
+/// The place on the broker through which recordings travel.
+#[derive(Clone)]
+pub struct Post {
+    pub(crate) context: Context,
+    pub(crate) stream: stream::Stream,
+    objects: ObjectStore,
+    room: Arc<Semaphore>,
+}
+
+impl fmt::Debug for Post {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Post").finish_non_exhaustive()
+    }
+}
+
+/// Why something was not sent.
+#[derive(Clone, Debug)]
+pub(crate) enum Unsent {
+    /// The broker does not answer. It will.
+    Away,
+    /// The broker does not take it, for this reason. It may later.
+    Refused(String),
+}
+
+impl Post {
+    /// Connects to a broker under this name. Makes what is missing there; what is there stays as it is.
+    pub async fn open(broker: &Broker, name: &str) -> Result<Self, BrokerError> {
+        let (_, context) = Box::pin(broker.jetstream(name)).await?;
+        Box::pin(Self::of(context)).await
+    }
+
+    /// As [`Post::open`], for a connection that there is already.
+    pub(crate) async fn of(context: Context) -> Result<Self, BrokerError> {
+        let stream = make_stream(&context).await?;
+        let objects = if let Ok(there) = context.get_object_store(names::FILES).await {
+            there
+        } else {
+            let config = object_store::Config {
+                bucket: names::FILES.to_owned(),
+                description: Some("tapline: what is too large for a message".to_owned()),
+                max_age: KEPT,
+                storage: StorageType::File,
+                ..object_store::Config::default()
+            };
+            let made = context.create_object_store(config).await;
+            made.map_err(BrokerError::failed("make the bucket tapline-files"))?
+        };
+        Ok(Self { context, stream, objects, room: Arc::new(Semaphore::new(AT_ONCE)) })
+    }
+
+    /// Sends a piece of a recording. Returns when the broker has it. The same piece is taken once.
+    pub(crate) async fn send(&self, batch: &str, recording: &str, piece: &Piece) -> Result<(), Unsent> {
+        let (payload, id) = piece.encode();
+        let subject = names::recording_subject(batch, recording);
+        let message = PublishMessage::build().payload(payload).message_id(format!("{recording}/{id}"));
+        let message = message.header(BATCH, batch).header(RECORDING, recording);
+        let sent = match self.context.send_publish(subject, message).await {
+            Ok(sent) => sent.await,
+            Err(error) => Err(error),
+        };
+        let Err(error) = sent else { return Ok(()) };
+        match error.kind() {
+            PublishErrorKind::StreamNotFound => {
+                // Somebody may have deleted it.
+                let _ = make_stream(&self.context).await;
+                Err(Unsent::Away)
+            }
+            PublishErrorKind::TimedOut | PublishErrorKind::BrokenPipe | PublishErrorKind::MaxAckPending => Err(Unsent::Away),
+            PublishErrorKind::WrongLastMessageId
+            | PublishErrorKind::WrongLastSequence
+            | PublishErrorKind::MaxPayloadExceeded
+            | PublishErrorKind::Other => Err(Unsent::Refused(reason(&error))),
+        }
+    }
+
+    /// Stores an object. One of this name is the same, and stays.
+    pub(crate) async fn put(&self, name: &str, bytes: &[u8]) -> Result<(), Unsent> {
+        let _room = self.room.acquire().await;
+        if self.objects.info(name).await.is_ok_and(|info| !info.deleted && info.size == bytes.len()) {
+            return Ok(());
+        }
+        let about = ObjectMetadata { name: name.to_owned(), chunk_size: Some(256 << 10), ..ObjectMetadata::default() };
+        let mut from = bytes;
+        let Err(error) = self.objects.put(about, &mut from).await else { return Ok(()) };
+        if self.context.client().connection_state() != State::Connected {
+            return Err(Unsent::Away);
+        }
+        let why = error.to_string();
+        Err(Unsent::Refused(if why.contains("exceeded") { full("the bucket tapline-files") } else { why }))
+    }
+
+    /// Gets an object, if it is what it should be.
+    pub(crate) async fn get(&self, object: &ObjectPart) -> Result<Bytes, String> {
+        let _room = self.room.acquire().await;
+        let get = async {
+            let mut from = self.objects.get(&object.name).await.map_err(|error| error.to_string())?;
+            let mut bytes = Vec::with_capacity(object.length);
+            let mut limited = (&mut from).take(object.length as u64 + 1);
+            limited.read_to_end(&mut bytes).await.map_err(|error| error.to_string())?;
+            Ok(bytes)
+        };
+        let bytes = timeout(PATIENCE, get).await.unwrap_or_else(|_| Err("it does not come".to_owned()))?;
+        if bytes.len() != object.length || sum(&bytes) != object.sum {
+            return Err("it is another one".to_owned());
+        }
+        Ok(bytes.into())
+    }
+}
+
+async fn make_stream(context: &Context) -> Result<stream::Stream, BrokerError> {
+    let config = stream::Config {
+        name: names::RECORDINGS.to_owned(),
+        description: Some("tapline: pieces of recordings".to_owned()),
+        subjects: vec![names::RECORDING_SUBJECTS.to_owned()],
+        retention: RetentionPolicy::Limits,
+        max_age: KEPT,
+        discard: DiscardPolicy::New,
+        duplicate_window: REMEMBERED,
+        storage: StorageType::File,
+        ..stream::Config::default()
+    };
+    let made = context.get_or_create_stream(config).await;
+    made.map_err(BrokerError::failed("make the stream TAPLINE_RECORDINGS"))
+}
+
+/// Says why the broker did not take a piece.
+fn reason(error: &jetstream::context::PublishError) -> String {
+    let Some(cause) = error.source() else { return error.to_string() };
+    let code = cause.downcast_ref::<jetstream::Error>().map(jetstream::Error::error_code);
+    let no_room = [
+        ErrorCode::STREAM_STORE_FAILED,
+        ErrorCode::STORAGE_RESOURCES_EXCEEDED,
+        ErrorCode::INSUFFICIENT_RESOURCES,
+        ErrorCode::ACCOUNT_RESOURCES_EXCEEDED,
+    ];
+    if code.is_some_and(|code| no_room.contains(&code)) { full("the stream TAPLINE_RECORDINGS") } else { cause.to_string() }
+}
+
+fn full(what: &'static str) -> String {
+    BrokerError::Full { what }.to_string()
+}

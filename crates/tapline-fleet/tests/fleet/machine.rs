@@ -1,0 +1,137 @@
+//! A machine of a test: a data folder, recordings in it, and what it sends and collects.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tapline_fleet::{Broker, CollectNews, CollectOptions, Collector, Outbox, Post, Shipper};
+use tapline_recording::{End, Meta, Recorder, Store, Stream, Sync};
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use crate::broker::{HANG, Server, wait_until};
+
+pub(crate) const BATCH: &str = "2026-11-17T19-00-00Z-0a1b2c3d4e";
+
+pub(crate) fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+}
+
+/// Whatever takes longer hangs.
+pub(crate) async fn within<T>(what: &str, work: impl Future<Output = T>) -> T {
+    let done = tokio::time::timeout(HANG, Box::pin(work)).await;
+    done.unwrap_or_else(|_| panic!("it never came to this: {what}"))
+}
+
+/// A data folder, below the folder of a server.
+#[derive(Clone, Debug)]
+pub(crate) struct Machine {
+    pub(crate) store: Store,
+    url: String,
+}
+
+impl Machine {
+    pub(crate) fn new(server: &Server, name: &str) -> Self {
+        Self::at(&server.url(), &server.path(name))
+    }
+
+    pub(crate) fn at(url: &str, folder: &Path) -> Self {
+        Self { store: Store::at(folder), url: url.to_owned() }
+    }
+
+    pub(crate) fn recording(&self, name: &str) -> PathBuf {
+        self.store.folder().join(name)
+    }
+
+    /// Begins a recording.
+    pub(crate) fn record(&self, name: &str) -> Recorder {
+        let meta = Meta { schema: 1, agent: Some("claude".to_owned()), label: Some(name.to_owned()), ..Meta::default() };
+        Recorder::create(&self.recording(name), &meta, Sync::EverySecond).unwrap()
+    }
+
+    pub(crate) async fn post(&self) -> Post {
+        within("the broker answers", Post::open(&Broker::at(&self.url), "test")).await.unwrap()
+    }
+
+    pub(crate) fn outbox(&self) -> Outbox {
+        Outbox::of(&self.store).unwrap()
+    }
+
+    pub(crate) async fn ship(&self, name: &str) -> Shipper {
+        Shipper::start(&self.post().await, &self.outbox(), BATCH, &self.recording(name)).unwrap()
+    }
+
+    pub(crate) async fn collect(&self) -> (Collector, News) {
+        let (sender, news) = unbounded_channel();
+        let mut options = CollectOptions::default();
+        // So that a test need not wait long for what a process had that was killed.
+        options.ack_wait = Duration::from_secs(1);
+        let post = self.post().await;
+        let collector = within("it can collect", Collector::of_all(&post, &self.store, options, sender)).await.unwrap();
+        (collector, News(news))
+    }
+
+    /// The files of a recording, but not what says that it is a copy.
+    pub(crate) fn files(&self, name: &str) -> BTreeMap<String, Vec<u8>> {
+        let entries = std::fs::read_dir(self.recording(name)).into_iter().flatten().flatten();
+        let files = entries.map(|entry| (entry.file_name().into_string().unwrap(), std::fs::read(entry.path()).unwrap()));
+        files.filter(|(name, _)| !["collected.json", "end.json.part"].contains(&name.as_str())).collect()
+    }
+
+    pub(crate) fn length(&self, name: &str) -> u64 {
+        std::fs::metadata(self.recording(name).join("stdout")).map_or(0, |about| about.len())
+    }
+
+    /// Waits until the copy of a recording has so many bytes of output.
+    pub(crate) fn wait_for(&self, name: &str, length: u64) {
+        wait_until(&format!("{name} has {length} bytes"), || self.length(name) >= length);
+    }
+}
+
+/// What a collector says.
+pub(crate) struct News(UnboundedReceiver<CollectNews>);
+
+impl News {
+    /// Waits until it says this, and returns it.
+    pub(crate) async fn wait_for(&mut self, what: &str, is_it: impl Fn(&CollectNews) -> bool) -> CollectNews {
+        let find = async {
+            loop {
+                let news = self.0.recv().await.expect("it goes on");
+                if is_it(&news) {
+                    return news;
+                }
+                assert!(!matches!(news, CollectNews::Damaged { .. } | CollectNews::Refused { .. }), "{news:?}");
+            }
+        };
+        within(what, find).await
+    }
+
+    /// Waits until a recording is complete.
+    pub(crate) async fn complete(&mut self, name: &str) {
+        let complete = CollectNews::Collected { recording: name.to_owned(), is_original: false };
+        self.wait_for(&format!("{name} is complete"), |news| *news == complete).await;
+    }
+}
+
+/// Lines of an agent, about as many bytes as this.
+pub(crate) fn lines(from: usize, bytes: usize) -> Vec<u8> {
+    let mut lines = Vec::with_capacity(bytes + 200);
+    let mut n = from;
+    while lines.len() < bytes {
+        lines.extend(format!("{{\"type\":\"keep_alive\",\"n\":{n},\"text\":\"{:x}\"}}\n", n.wrapping_mul(0x9e37_79b9)).bytes());
+        n += 1;
+    }
+    lines
+}
+
+/// Writes a piece of each stream.
+pub(crate) fn write(recorder: &mut Recorder, from: usize, bytes: usize) {
+    let at = Duration::from_millis(from as u64);
+    assert!(recorder.write_at(Stream::Stdin, format!("{{\"n\":{from}}}\n").as_bytes(), at).is_empty());
+    assert!(recorder.write_at(Stream::Stdout, &lines(from, bytes), at).is_empty());
+    assert!(recorder.write_at(Stream::Stderr, b"\xff\x00 warning\n", at).is_empty());
+}
+
+pub(crate) fn finish(recorder: Recorder) {
+    recorder.finish(&End { exit_code: Some(0), duration_ms: Some(5), ..End::default() }).unwrap();
+}

@@ -1,0 +1,166 @@
+//! Pieces as others could send them: twice, in the wrong order, wrong or hostile. docs/FLEET.md describes them.
+
+use async_nats::HeaderMap;
+use async_nats::jetstream::Context;
+use serde_json::{Value, json};
+use tapline_fleet::CollectNews;
+
+use crate::broker::Server;
+use crate::machine::{BATCH, Machine, runtime};
+
+const SUM_OF_NOTHING: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+/// Of `hello world`.
+const SUM_OF_HELLO: &str = "b94d27b9934d3e08a52e52d7da7dabfac484efe37a5380ee9088f7ace2efcde9";
+/// Of `{}`.
+const SUM_OF_META: &str = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
+
+async fn context(server: &Server) -> Context {
+    async_nats::jetstream::new(async_nats::connect(server.url()).await.unwrap())
+}
+
+/// Sends a message as a piece.
+async fn send(context: &Context, subject: &str, names: (&str, &str), payload: Vec<u8>) {
+    let mut headers = HeaderMap::new();
+    headers.insert("Tapline-Batch", names.0);
+    headers.insert("Tapline-Recording", names.1);
+    context.publish_with_headers(subject.to_owned(), headers, payload.into()).await.unwrap().await.unwrap();
+}
+
+async fn piece(context: &Context, recording: &str, line: Value, bytes: &str) {
+    let payload = [line.to_string().as_bytes(), b"\n", bytes.as_bytes()].concat();
+    send(context, &format!("tapline.recordings.{BATCH}.{recording}"), (BATCH, recording), payload).await;
+}
+
+async fn part(context: &Context, recording: &str, offset: usize, bytes: &str) {
+    let line = json!({ "parts": [{ "file": "stdout", "offset": offset, "length": bytes.len() }] });
+    piece(context, recording, line, bytes).await;
+}
+
+async fn seal(context: &Context, recording: &str, length: usize, sum: &str) {
+    let line = json!({
+        "parts": [{ "file": "meta.json", "offset": 0, "length": 2 }],
+        "sealed": { "files": [
+            { "name": "meta.json", "length": 2, "sha256": SUM_OF_META },
+            { "name": "stdout", "length": length, "sha256": sum },
+            { "name": "stderr", "length": 0, "sha256": SUM_OF_NOTHING },
+        ] },
+    });
+    piece(context, recording, line, "{}").await;
+}
+
+#[test]
+fn a_piece_that_comes_again_changes_nothing() {
+    let server = Server::start();
+    let home = Machine::new(&server, "home");
+    runtime().block_on(async {
+        let (collector, mut news) = home.collect().await;
+        let context = context(&server).await;
+        for (offset, bytes) in [(0, "hel"), (0, "hel"), (2, "llo w"), (0, "hello"), (7, "orld"), (3, "lo wor")] {
+            part(&context, "again", offset, bytes).await;
+        }
+        seal(&context, "again", 11, SUM_OF_HELLO).await;
+        seal(&context, "again", 11, SUM_OF_HELLO).await;
+        news.complete("again").await;
+        assert_eq!(home.files("again")["stdout"], b"hello world");
+        assert_eq!(home.files("again")["stderr"], b"");
+        assert_eq!(home.files("again").len(), 3);
+        collector.stop().await;
+    });
+}
+
+#[test]
+fn a_piece_whose_predecessor_is_missing_waits_and_the_seal_says_so() {
+    let server = Server::start();
+    let home = Machine::new(&server, "home");
+    runtime().block_on(async {
+        let (collector, mut news) = home.collect().await;
+        let context = context(&server).await;
+        part(&context, "gap", 0, "hello").await;
+        // What belongs between was never sent. What comes later is not written to the wrong place.
+        part(&context, "gap", 6, "world").await;
+        seal(&context, "gap", 11, SUM_OF_HELLO).await;
+        let is_it = |news: &CollectNews| matches!(news, CollectNews::Damaged { recording, .. } if recording == "gap");
+        let told = news.wait_for("something is missing", is_it).await;
+        assert_eq!(told, CollectNews::Damaged { recording: "gap".to_owned(), why: "pieces of it are missing".to_owned() });
+        assert_eq!(home.files("gap")["stdout"], b"hello");
+        // In the wrong order: what came first is read again from the stream.
+        part(&context, "order", 6, "world").await;
+        part(&context, "order", 0, "hello ").await;
+        seal(&context, "order", 11, SUM_OF_HELLO).await;
+        news.complete("order").await;
+        assert_eq!(home.files("order")["stdout"], b"hello world");
+        collector.stop().await;
+    });
+}
+
+#[test]
+fn a_copy_that_differs_is_kept_and_told() {
+    let server = Server::start();
+    let home = Machine::new(&server, "home");
+    runtime().block_on(async {
+        let (collector, mut news) = home.collect().await;
+        let context = context(&server).await;
+        for (name, length, sum, expected) in [
+            ("other", 11, SUM_OF_NOTHING, "stdout has other bytes than the original"),
+            ("longer", 5, SUM_OF_HELLO, "stdout has 11 bytes, and the original has 5"),
+        ] {
+            part(&context, name, 0, "hello world").await;
+            seal(&context, name, length, sum).await;
+            let is_it = |news: &CollectNews| matches!(news, CollectNews::Damaged { recording, .. } if recording == name);
+            let told = news.wait_for("it is damaged", is_it).await;
+            assert_eq!(told, CollectNews::Damaged { recording: name.to_owned(), why: expected.to_owned() });
+            assert_eq!(home.files(name)["stdout"], b"hello world");
+        }
+        collector.stop().await;
+    });
+}
+
+#[test]
+fn hostile_messages_are_refused_and_nothing_is_written() {
+    let server = Server::start();
+    let home = Machine::new(&server, "home");
+    runtime().block_on(async {
+        let (collector, mut news) = home.collect().await;
+        let context = context(&server).await;
+        let good = |bytes: &str| {
+            let line = json!({ "parts": [{ "file": "stdout", "offset": 0, "length": bytes.len() }] });
+            [line.to_string().as_bytes(), b"\n", bytes.as_bytes()].concat()
+        };
+        let line = |line: &str| format!("{line}\n").into_bytes();
+        let cases = [
+            ("tapline.recordings.b.=2e=2e=2fx", ("b", "../x"), good("x")),
+            ("tapline.recordings.b.=2fetc", ("b", "/etc"), good("x")),
+            ("tapline.recordings.b.=2ehidden", ("b", ".hidden"), good("x")),
+            ("tapline.recordings.b.other", ("b", "name"), good("x")),
+            ("tapline.recordings.b.name", ("c", "name"), good("x")),
+            ("tapline.recordings.b.name", ("b", "name"), b"nothing".to_vec()),
+            ("tapline.recordings.b.name", ("b", "name"), line(r#"{"parts":[{"file":"../../x","offset":0,"length":0}]}"#)),
+            (
+                "tapline.recordings.b.name",
+                ("b", "name"),
+                line(r#"{"parts":[{"file":"collected.json","offset":0,"length":0}]}"#),
+            ),
+            ("tapline.recordings.b.name", ("b", "name"), line(r#"{"parts":[{"file":"stdout","offset":0,"length":99}]}"#)),
+            (
+                "tapline.recordings.b.name",
+                ("b", "name"),
+                line(r#"{"parts":[{"file":"stdout","offset":18446744073709551615,"length":0}]}"#),
+            ),
+        ];
+        for (subject, names, payload) in cases {
+            send(&context, subject, names, payload).await;
+            let is_it = |news: &CollectNews| matches!(news, CollectNews::Refused { subject: told, .. } if told == subject);
+            news.wait_for("it is refused", is_it).await;
+        }
+        assert_eq!(std::fs::read_dir(home.store.folder()).unwrap().count(), 0);
+        assert!(!server.path("x").exists());
+        // Others cannot add to a recording of this batch.
+        part(&context, "mine", 0, "hello world").await;
+        send(&context, "tapline.recordings.b.mine", ("b", "mine"), good("hello world, and more")).await;
+        let is_it = |news: &CollectNews| matches!(news, CollectNews::Refused { subject, .. } if subject.ends_with("mine"));
+        news.wait_for("it is refused", is_it).await;
+        seal(&context, "mine", 11, SUM_OF_HELLO).await;
+        news.complete("mine").await;
+        collector.stop().await;
+    });
+}
