@@ -4,6 +4,7 @@
 mod page;
 
 use std::collections::hash_map::RandomState;
+use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::io::{self, Read, Write as _};
@@ -26,6 +27,7 @@ pub(crate) use page::{Asks, Page, PageCommand, PageQueue};
 
 /// The variable with the server's token.
 pub(crate) const TOKEN: &str = "TAPLINE_PUSH_TOKEN";
+
 /// How often the recording is looked at.
 const TICK: Duration = Duration::from_millis(100);
 /// How long to wait after a failure, at first and at most.
@@ -36,6 +38,12 @@ const REQUEST: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How many bytes are sent at once.
 const PIECE: usize = 1 << 20;
+
+/// Variables that an agent must not see: with them it could push in the name of its user, or put jobs on the queue of all machines.
+pub(crate) fn kept_from_agents() -> Vec<(OsString, Option<OsString>)> {
+    let ours = [TOKEN, crate::args::engine::ENGINE].into_iter().filter(|name| std::env::var_os(name).is_some());
+    ours.map(|name| (name.into(), Some(OsString::new()))).collect()
+}
 
 /// Where to push, and with which token.
 #[derive(Clone, Debug)]

@@ -190,6 +190,8 @@ impl State {
         self.running.remove(&again.job);
         let job = self.begun.entry(again.job.clone()).or_default();
         job.retries += 1;
+        // Its end is known: the next run is a new one.
+        job.cut_off = false;
         job.session = again.session.clone().or(job.session.take());
         job.not_before = again.at;
         self.budget.spend(&again.job, again.cost_usd);

@@ -6,7 +6,7 @@ use clap::Args;
 use tapline_fleet::Broker;
 
 /// The variable with the address of the broker.
-const ENGINE: &str = "TAPLINE_ENGINE";
+pub(crate) const ENGINE: &str = "TAPLINE_ENGINE";
 
 /// The broker, and who we are there. Everything is as NATS has it.
 #[derive(Debug, Args)]

@@ -3,7 +3,6 @@
 mod show;
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -98,10 +97,7 @@ fn place(store: &Store, redact: bool) -> Result<Workplace> {
     place.guard = guard_program();
     place.redact = redact;
     place.redactor = if redact { secrets::redactor()? } else { config::redactor()?.0 };
-    // An agent must not be able to push in the name of its user.
-    if std::env::var_os(push::TOKEN).is_some() {
-        place.environment.push((push::TOKEN.into(), Some(OsString::new())));
-    }
+    place.environment = push::kept_from_agents();
     Ok(place)
 }
 

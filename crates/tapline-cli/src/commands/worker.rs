@@ -1,6 +1,5 @@
 //! `tapline worker`: runs the jobs of batches that other machines put on a queue.
 
-use std::ffi::OsString;
 use std::io::Write as _;
 
 use anyhow::{Context as _, Result};
@@ -21,9 +20,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     place.redact = args.redact;
     // A batch can ask for it, whatever this worker was told.
     place.redactor = if args.redact { secrets::redactor()? } else { config::redactor()?.0 };
-    if std::env::var_os(push::TOKEN).is_some() {
-        place.environment.push((push::TOKEN.into(), Some(OsString::new())));
-    }
+    place.environment = push::kept_from_agents();
     let mut options = WorkerOptions::default();
     options.name = args.name.clone().unwrap_or_else(name_of_machine);
     (options.labels, options.require) = (args.label.clone(), args.require.clone());

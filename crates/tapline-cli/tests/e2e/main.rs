@@ -26,6 +26,8 @@ mod failing;
 #[cfg(test)]
 mod fixtures;
 #[cfg(test)]
+mod fleet;
+#[cfg(test)]
 mod honesty;
 #[cfg(test)]
 mod hosts;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::jetstream::kv::{self, Operation, UpdateErrorKind};
+use async_nats::jetstream::stream::LastRawMessageErrorKind;
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 use serde::Serialize;
@@ -28,6 +29,12 @@ pub(crate) struct Found<T> {
     pub(crate) revision: u64,
 }
 
+/// What was last written with a key.
+struct Last {
+    found: Found<Bytes>,
+    is_removed: bool,
+}
+
 /// A value of nobody's yet.
 pub(crate) const NEW: u64 = 0;
 
@@ -41,12 +48,28 @@ impl Bucket {
 
     /// Reads a value, and tries again until the broker answers.
     pub(crate) async fn bytes(&self, key: &str) -> Option<Found<Bytes>> {
+        match self.last(key).await? {
+            Last { found, is_removed: false } => Some(found),
+            Last { is_removed: true, .. } => None,
+        }
+    }
+
+    /// Reads what was last written with this key, from the server that decides about it: others of a cluster may not know it yet.
+    async fn last(&self, key: &str) -> Option<Last> {
+        let subject = format!("{}{key}", self.store.prefix);
         loop {
-            match self.store.entry(key).await {
-                Ok(entry) => {
+            match self.store.stream.get_last_raw_message_by_subject(&subject).await {
+                Ok(message) => {
                     self.trouble.over();
-                    let is_there = |entry: &kv::Entry| entry.operation == Operation::Put;
-                    return entry.filter(is_there).map(|entry| Found { value: entry.value, revision: entry.revision });
+                    // Only a value that was removed has a header of these.
+                    let is_removed =
+                        ["KV-Operation", "Nats-Marker-Reason"].iter().any(|name| message.headers.get(*name).is_some());
+                    let found = Found { value: message.payload, revision: message.sequence };
+                    return Some(Last { found, is_removed });
+                }
+                Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => {
+                    self.trouble.over();
+                    return None;
                 }
                 Err(error) => self.trouble.is("read a value", &error).await,
             }
@@ -62,37 +85,32 @@ impl Bucket {
     /// Writes a value if the one before is still this one ([`NEW`] if there was none). Returns whether it was: if not, somebody else was
     /// faster.
     pub(crate) async fn swap(&self, key: &str, value: &Bytes, before: u64) -> bool {
+        let mut revision = before;
         loop {
-            match self.store.update(key, value.clone(), before).await {
+            match self.store.update(key, value.clone(), revision).await {
                 Ok(_) => {
                     self.trouble.over();
                     return true;
                 }
-                Err(error) if error.kind() == UpdateErrorKind::WrongLastRevision => {
+                Err(error) if error.kind() == UpdateErrorKind::WrongLastRevision => match self.last(key).await {
                     // Perhaps it was ourselves, and the answer was lost.
-                    return match self.bytes(key).await {
-                        Some(found) => found.value == *value,
-                        // It was there and is gone: its time is over, or somebody removed it.
-                        None if before == NEW => return self.put(key, value).await,
-                        None => false,
-                    };
-                }
+                    Some(Last { found, is_removed: false }) => return found.value == *value,
+                    // It was there and is gone: its time is over, or somebody removed it.
+                    Some(Last { found, is_removed: true }) if before == NEW => revision = found.revision,
+                    None if before == NEW => revision = NEW,
+                    Some(_) | None => return false,
+                },
                 Err(error) => self.trouble.is("keep a value", &error).await,
             }
         }
     }
 
     /// Writes a value, whatever was there.
-    pub(crate) async fn put(&self, key: &str, value: &Bytes) -> bool {
-        loop {
-            match self.store.put(key, value.clone()).await {
-                Ok(_) => {
-                    self.trouble.over();
-                    return true;
-                }
-                Err(error) => self.trouble.is("keep a value", &error).await,
-            }
+    pub(crate) async fn put(&self, key: &str, value: &Bytes) {
+        while let Err(error) = self.store.put(key, value.clone()).await {
+            self.trouble.is("keep a value", &error).await;
         }
+        self.trouble.over();
     }
 
     /// Writes a value once, and does not insist.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_nats::connection::State;
 use async_nats::jetstream::consumer::{AckPolicy, Consumer, pull};
 use async_nats::jetstream::object_store::{self, ObjectStore};
 use async_nats::jetstream::stream::{self, DiscardPolicy, RetentionPolicy, StorageType, Stream};
@@ -19,6 +20,7 @@ use super::connect::{Broker, BrokerError};
 use super::names;
 use super::trouble::{Trouble, causes};
 use crate::note::AccountLimit;
+use crate::work::unix_now;
 
 /// The broker as the fleet uses it.
 #[derive(Clone)]
@@ -49,6 +51,8 @@ pub(crate) const SILENT: Duration = Duration::from_secs(30);
 const LARGE: usize = 700 * 1024;
 /// Nothing that is read from the object store at once is larger.
 const LARGEST: u64 = 256 * 1024 * 1024;
+/// How long the broker has for a file.
+const READ: Duration = Duration::from_secs(60);
 /// No limit lasts longer than a week. An agent that says so is wrong, and must not hold up everybody.
 const LONGEST_LIMIT: i64 = 8 * 24 * 60 * 60;
 
@@ -215,35 +219,46 @@ impl Queue {
         self.trouble.over();
     }
 
-    /// Reads a file that was put aside.
+    /// Reads a file that was put aside. While the broker is away, it is tried again; a file that cannot be read is none.
     pub(crate) async fn file(&self, name: &str) -> Result<Vec<u8>, String> {
         loop {
-            let error = match self.files.get(name).await {
-                Ok(object) => {
-                    let (size, mut bytes) = (object.info.size as u64, Vec::new());
-                    if size > LARGEST {
-                        return Err(format!("a value has {size} bytes, which is too much"));
-                    }
-                    match object.take(LARGEST).read_to_end(&mut bytes).await {
-                        Ok(_) => return Ok(bytes),
-                        Err(error) => causes(&error),
-                    }
-                }
-                Err(error) if error.kind() == object_store::GetErrorKind::NotFound => {
+            match tokio::time::timeout(READ, self.try_file(name)).await {
+                Ok(read) => return read,
+                // Of a file whose parts are gone, the broker says nothing; neither does a broker that is away.
+                Err(_) if self.client.connection_state() == State::Connected => {
                     return Err("a part of it is not on the broker any more".to_owned());
                 }
-                Err(error) => causes(&error),
-            };
-            self.trouble.is("read a file", &std::io::Error::other(error)).await;
+                Err(error) => self.trouble.is("read a file", &error).await,
+            }
         }
+    }
+
+    async fn try_file(&self, name: &str) -> Result<Vec<u8>, String> {
+        let object = match self.files.get(name).await {
+            Ok(object) => object,
+            Err(error) if error.kind() == object_store::GetErrorKind::NotFound => {
+                return Err("a part of it is not on the broker any more".to_owned());
+            }
+            Err(error) => return Err(causes(&error)),
+        };
+        let (size, mut bytes) = (object.info.size as u64, Vec::new());
+        if size > LARGEST {
+            return Err(format!("a value has {size} bytes, which is too much"));
+        }
+        object.take(LARGEST).read_to_end(&mut bytes).await.map_err(|error| causes(&error))?;
+        Ok(bytes)
     }
 
     /// Tells everybody of a limit. The latest time counts.
     pub(crate) async fn reach_limit(&self, limit: &AccountLimit) {
-        let key = names::token(&limit.account);
+        let (key, now) = (names::token(&limit.account), unix_now());
+        if !is_sound(limit, now) {
+            return;
+        }
         loop {
             let before: Option<Found<AccountLimit>> = self.limits.get(&key).await;
-            if before.as_ref().is_some_and(|before| before.value.until >= limit.until) {
+            let lasts = |before: &Found<AccountLimit>| before.value.until >= limit.until && is_sound(&before.value, now);
+            if before.as_ref().is_some_and(lasts) {
                 return;
             }
             let revision = before.map_or(NEW, |before| before.revision);

@@ -232,10 +232,7 @@ impl Plan {
 /// Returns the agent's environment.
 pub(in crate::commands) fn environment(told: &AgentOptions) -> Environment {
     let mut set: Vec<_> = told.env.iter().map(|text| variable(text)).collect();
-    // The agent must not be able to push in the name of its user.
-    if std::env::var_os(crate::push::TOKEN).is_some() {
-        set.push((crate::push::TOKEN.into(), Some(OsString::new())));
-    }
+    set.extend(crate::push::kept_from_agents());
     Environment { clean: told.clean_env, set, remove: Vec::new() }
 }
 
