@@ -76,7 +76,7 @@ impl Machine {
     pub(crate) fn files(&self, name: &str) -> BTreeMap<String, Vec<u8>> {
         let entries = std::fs::read_dir(self.recording(name)).into_iter().flatten().flatten();
         let names = entries.map(|entry| entry.file_name().into_string().unwrap());
-        let names = names.filter(|name| name != "collected.json" && !name.ends_with(".part"));
+        let names = names.filter(|name| name != "collected.json" && !name.contains(".part"));
         names.map(|file| (file.clone(), std::fs::read(self.recording(name).join(file)).unwrap())).collect()
     }
 
