@@ -55,7 +55,11 @@ const TITLE: usize = 120;
 ///     kept[n] = page.release(n);
 /// }
 /// let mut out = String::new();
-/// page.write(&fold.finish(&Ending::default()), |n| Ok(kept[n].clone()), |piece| Ok(out.push_str(piece)))?;
+/// let card = |n: usize| Ok::<_, std::io::Error>(kept[n].clone());
+/// page.write(&fold.finish(&Ending::default()), card, |piece| {
+///     out.push_str(piece);
+///     Ok(())
+/// })?;
 /// assert!(out.contains("<strong>works</strong>") && out.ends_with("</html>\n"));
 /// # Ok::<(), std::io::Error>(())
 /// ```
