@@ -85,7 +85,7 @@ fn a_job_that_the_worker_cannot_or_must_not_run() {
     let ran = crew.run(text, |_| {});
     let expected = [("folder", "failure"), ("worktree", "failure"), ("program", "failure"), ("good", "success")];
     assert_eq!(ran.outcomes(), expected);
-    for (job, why) in [("folder", "/no/such/folder"), ("worktree", "worktree"), ("program", "--bin /bin/sh")] {
+    for (job, why) in [("folder", "/no/such/folder"), ("worktree", "worktree"), ("program", "/bin/sh")] {
         let error = ran.result(job).error.clone().unwrap_or_default();
         assert!(error.contains("worker w1") && error.contains(why), "{job}: {error}");
         assert!(crew.traces(job).is_empty(), "{job} was not started");
