@@ -227,7 +227,7 @@ fn a_broker_that_is_none_is_told_before_anything_is_made() {
 
 #[test]
 fn a_worker_needs_to_know_its_broker() {
-    let ran = tapline(&["worker"], "");
+    let ran = tapline(&["worker"]);
     assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{ran:?}");
     assert!(ran.err.contains("--engine") && ran.err.contains("$TAPLINE_ENGINE"), "{ran:?}");
 }

@@ -16,7 +16,7 @@ use super::bucket::{Found, NEW, written};
 use super::order::{Control, End, Order, Outcome, RunOf, name_of};
 use super::pieces::plain;
 use super::ship::{Sealed, Shipper};
-use super::worker::{Shared, WorkerNews};
+use super::workbench::{Workbench, WorkerNews};
 use super::{lock, names};
 use crate::job::{CutOff, Job};
 use crate::result::JobResult;
@@ -27,7 +27,7 @@ use crate::worktree::Places;
 
 /// A run that a worker took.
 pub(super) struct Taken {
-    shared: Arc<Shared>,
+    shared: Arc<Workbench>,
     message: Arc<Message>,
     ack_wait: Duration,
 }
@@ -49,7 +49,7 @@ const LIMITED: Duration = Duration::from_secs(5);
 const ACKNOWLEDGED: Duration = Duration::from_secs(5);
 
 impl Taken {
-    pub(super) fn new(shared: &Arc<Shared>, message: Message, ack_wait: Duration) -> Self {
+    pub(super) fn new(shared: &Arc<Workbench>, message: Message, ack_wait: Duration) -> Self {
         Self { shared: Arc::clone(shared), message: Arc::new(message), ack_wait }
     }
 
@@ -172,8 +172,7 @@ impl Taken {
         let own = self.shared.program(job.agent);
         match &job.bin {
             Some(bin) if own != Some(bin) && bin != Path::new(job.agent.name()) => Err(format!(
-                "`bin` names {}, and a worker starts only its own programs: start it with `--bin {}`",
-                bin.display(),
+                "`bin` names {}, and a worker starts only its own programs: start the worker with this one",
                 bin.display()
             )),
             _ => {
@@ -387,7 +386,7 @@ fn until(time: i64) -> Duration {
 }
 
 /// Tells everybody what a run learns and does.
-async fn tell(shared: Arc<Shared>, batch: String, mut told: mpsc::UnboundedReceiver<JobNews>) {
+async fn tell(shared: Arc<Workbench>, batch: String, mut told: mpsc::UnboundedReceiver<JobNews>) {
     let subject = names::news_subject(&batch);
     while let Some(news) = told.recv().await {
         match news {

@@ -5,7 +5,7 @@ use tapline_fleet::{BatchFolder, BatchNews, Broker, BrokerError, Nats, NatsError
 use tapline_session::text::with_causes;
 
 use crate::broker::Server;
-use crate::crew::{Crew, numbered};
+use crate::crew::{Crew, numbered, options};
 
 /// Why a batch cannot be opened with this broker.
 fn open(crew: &Crew, broker: &Broker) -> NatsError {
@@ -26,7 +26,7 @@ fn a_broker_that_is_not_there() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (news, _) = tokio::sync::mpsc::unbounded_channel();
     let broker = crew.broker();
-    let worker = tapline_fleet::Worker::open(&broker, crew.place("w1"), crew.options("w1", 1), news);
+    let worker = tapline_fleet::Worker::open(&broker, crew.place("w1"), options("w1", 1), news);
     let error = runtime.block_on(worker).expect_err("it must not work");
     assert!(matches!(error, WorkerError::Broker(BrokerError::Unreachable { .. })), "{error:?}");
 }
@@ -85,7 +85,7 @@ fn a_job_that_the_worker_cannot_or_must_not_run() {
     let ran = crew.run(text, |_| {});
     let expected = [("folder", "failure"), ("worktree", "failure"), ("program", "failure"), ("good", "success")];
     assert_eq!(ran.outcomes(), expected);
-    for (job, why) in [("folder", "/no/such/folder"), ("worktree", "worktree"), ("program", "--bin /bin/sh")] {
+    for (job, why) in [("folder", "/no/such/folder"), ("worktree", "worktree"), ("program", "/bin/sh")] {
         let error = ran.result(job).error.clone().unwrap_or_default();
         assert!(error.contains("worker w1") && error.contains(why), "{job}: {error}");
         assert!(crew.traces(job).is_empty(), "{job} was not started");
@@ -97,9 +97,9 @@ fn jobs_and_workers_find_each_other_by_labels() {
     let server = Server::start();
     let crew = Crew::new(&server);
     let text = |list: &[&str]| list.iter().map(|label| (*label).to_owned()).collect::<Vec<_>>();
-    let mut picky = crew.options("picky", 1);
+    let mut picky = options("picky", 1);
     picky.require = text(&["repo=api", "agent=claude"]);
-    let mut strong = crew.options("strong", 1);
+    let mut strong = options("strong", 1);
     strong.labels = text(&["gpu=yes"]);
     strong.require = text(&["repo=web"]);
     let _workers = [crew.worker_with("picky", picky), crew.worker_with("strong", strong)];
