@@ -81,7 +81,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
                 NatsError::Folder(error) => told(error),
                 error => error.into(),
             })?;
-            run.run(engine, plan, notes, store)
+            run.run(engine.with_patience(args.worker_timeout), plan, notes, store)
         }
         None => {
             let (engine, notes) = Embedded::open(folder, place(&store, redact)?).map_err(told)?;

@@ -18,7 +18,7 @@ use super::connect::{Broker, BrokerError};
 use super::copies::Collected;
 use super::order::{Control, End, Order, Outcome, RunOf, WorkerCard, is_recording_of, name_of};
 use super::post::Post;
-use super::queue::{Class, Queue, SILENT, is_sound};
+use super::queue::{Class, PATIENCE, Queue, SILENT, is_sound};
 use super::{lock, names};
 use crate::carried::Carried;
 use crate::engine::{Attempted, Engine, EngineError};
@@ -51,7 +51,8 @@ pub struct Nats {
     /// Writes the recordings of the batch to this data folder.
     collector: Mutex<Option<Arc<Collector>>>,
     redact: bool,
-    ack_wait: Duration,
+    /// How long a worker may be silent.
+    patience: Duration,
     /// The classes that are there.
     classes: tokio::sync::Mutex<BTreeSet<String>>,
     waiting: Arc<Waiting>,
@@ -70,8 +71,6 @@ struct Waiting(Mutex<BTreeMap<String, oneshot::Sender<Bytes>>>);
 const ASK: Duration = Duration::from_secs(3);
 /// How long a batch that is to be killed waits for the broker.
 const ANSWERS: Duration = Duration::from_secs(5);
-/// How long a message of a run may stay without a sign of life before somebody else gets it.
-const ACK_WAIT: Duration = Duration::from_secs(30);
 
 impl Nats {
     /// Connects to the broker, and opens the journal of a batch. Returns its notes so far. If secrets were replaced in it before, they
@@ -105,7 +104,7 @@ impl Nats {
             queue,
             collector: Mutex::new(Some(Arc::new(collector))),
             redact,
-            ack_wait: ACK_WAIT,
+            patience: PATIENCE,
             classes: tokio::sync::Mutex::default(),
             waiting,
             stopped: tokio::sync::Mutex::new(0),
@@ -115,11 +114,10 @@ impl Nats {
         Ok((engine, notes))
     }
 
-    /// How long a worker may be silent before its run is given to another: 30 seconds if nothing else is said. It counts for classes of jobs
-    /// that the broker does not have yet.
+    /// How long a worker may be silent before its run is given to another: 30 seconds if nothing else is said.
     #[must_use]
-    pub fn with_patience(mut self, ack_wait: Duration) -> Self {
-        self.ack_wait = ack_wait;
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
         self
     }
 
@@ -127,10 +125,15 @@ impl Nats {
         self.folder.id()
     }
 
+    /// The class of a job.
+    fn class(&self, job: &Job) -> Class {
+        Class { labels: job.labels.clone(), worker: job.worker.clone(), patience_ms: None }.with_patience(self.patience)
+    }
+
     /// Puts a run on the queue.
     async fn order(&self, attempt: &Attempt, order: u64, doing: bool) -> Result<(), String> {
         let job = &attempt.job;
-        let class = Class { labels: job.labels.clone(), worker: job.worker.clone() };
+        let class = self.class(job);
         let subject = names::job_subject(&class.name(), self.id(), &job.name, order);
         let order = Order {
             batch: self.id().to_owned(),
@@ -145,7 +148,7 @@ impl Nats {
         {
             let mut known = self.classes.lock().await;
             if !known.contains(&class.name()) {
-                self.queue.make_class(&class, self.ack_wait).await;
+                self.queue.make_class(&class).await;
                 known.insert(class.name());
             }
         }

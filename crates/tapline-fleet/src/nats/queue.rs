@@ -44,6 +44,8 @@ impl std::fmt::Debug for Queue {
     }
 }
 
+/// How long a worker may be silent, as usual, before its run is given to another.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// After this time without a word, a worker is not counted any more.
 pub(crate) const SILENT: Duration = Duration::from_secs(30);
@@ -70,6 +72,10 @@ enum Parcel<T> {
 pub(crate) struct Class {
     pub(crate) labels: Vec<String>,
     pub(crate) worker: Vec<String>,
+    /// How long a worker may be silent, in milliseconds, if it is not as usual: batches that want it otherwise have queues of their own, so
+    /// that none changes it for runs of another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) patience_ms: Option<u64>,
 }
 
 impl Class {
@@ -82,7 +88,22 @@ impl Class {
                 hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
             }
         }
+        for byte in self.patience_ms.into_iter().flat_map(u64::to_le_bytes) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
         format!("{hash:016x}")
+    }
+
+    /// Wants a worker to be silent for at most this long.
+    pub(crate) fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience_ms = Some(patience)
+            .filter(|patience| *patience != PATIENCE)
+            .map(|patience| u64::try_from(patience.as_millis()).unwrap_or(u64::MAX));
+        self
+    }
+
+    fn patience(&self) -> Duration {
+        self.patience_ms.map_or(PATIENCE, Duration::from_millis)
     }
 
     /// Whether a worker that has these labels and asks for those takes its jobs.
@@ -153,7 +174,7 @@ impl Queue {
     }
 
     /// Makes the queue of a class, if it is not there.
-    pub(crate) async fn make_class(&self, class: &Class, ack_wait: Duration) {
+    pub(crate) async fn make_class(&self, class: &Class) {
         let name = class.name();
         let consumer = names::consumer(&name);
         loop {
@@ -164,7 +185,7 @@ impl Queue {
                 durable_name: Some(consumer.clone()),
                 filter_subject: names::class_subjects(&name),
                 ack_policy: AckPolicy::Explicit,
-                ack_wait,
+                ack_wait: class.patience(),
                 max_deliver: -1,
                 max_ack_pending: 100_000,
                 max_waiting: 10_000,
@@ -335,7 +356,7 @@ mod tests {
 
     fn class(labels: &[&str], worker: &[&str]) -> Class {
         let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect();
-        Class { labels: texts(labels), worker: texts(worker) }
+        Class { labels: texts(labels), worker: texts(worker), patience_ms: None }
     }
 
     #[test]
@@ -362,9 +383,13 @@ mod tests {
             class(&["a", "b"], &[]),
             class(&["ab"], &[]),
             class(&["a"], &["b"]),
+            class(&["a"], &[]).with_patience(Duration::from_secs(3)),
+            class(&["a"], &[]).with_patience(Duration::from_secs(4)),
         ]
         .map(|class| class.name());
         assert_eq!(names.iter().collect::<std::collections::BTreeSet<_>>().len(), names.len());
         assert_eq!(class(&["agent=claude"], &[]).name(), "89271ad3e5b5c517", "it must never change");
+        let usual = class(&["agent=claude"], &[]).with_patience(PATIENCE);
+        assert_eq!(usual, class(&["agent=claude"], &[]));
     }
 }
