@@ -26,6 +26,7 @@ use crate::output::OutputFile;
 use crate::signals::Signals;
 use crate::{ci, config, exit, output, push, secrets, store};
 use show::Show;
+pub(super) use show::time_of;
 
 /// How many mistakes of a job file are listed.
 const LISTED: usize = 100;

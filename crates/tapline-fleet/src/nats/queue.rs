@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_nats::connection::State;
 use async_nats::jetstream::consumer::{AckPolicy, Consumer, pull};
+use async_nats::jetstream::context::PublishErrorKind;
 use async_nats::jetstream::object_store::{self, ObjectStore};
 use async_nats::jetstream::stream::{self, DiscardPolicy, RetentionPolicy, StorageType, Stream};
 use async_nats::jetstream::{Context, kv};
@@ -115,7 +116,7 @@ impl Class {
 impl Queue {
     /// Connects, and makes what is missing.
     pub(crate) async fn open(broker: &Broker, name: &str, told: mpsc::UnboundedSender<String>) -> Result<Self, BrokerError> {
-        let (client, context) = broker.jetstream(name).await?;
+        let (client, context) = broker.jetstream(name, Some(told.clone())).await?;
         let trouble = Arc::new(Trouble::new(told));
         let bucket = |name, max_age| bucket(&context, Arc::clone(&trouble), name, max_age);
         let (jobs, outcomes, runs, limits, classes, workers, control, files) = tokio::join!(
@@ -143,8 +144,8 @@ impl Queue {
         })
     }
 
-    /// Puts an order on the queue. If it is there already, it stays as it is.
-    pub(crate) async fn order(&self, subject: &str, order: &impl Serialize) {
+    /// Puts an order on the queue. If it is there already, it stays as it is. Fails if the broker will never take it.
+    pub(crate) async fn order(&self, subject: &str, order: &impl Serialize) -> Result<(), String> {
         let payload = self.pack(subject, order).await;
         loop {
             let mut headers = HeaderMap::new();
@@ -157,12 +158,16 @@ impl Queue {
                 },
                 Err(error) => error,
             };
-            if error.kind() == async_nats::jetstream::context::PublishErrorKind::WrongLastSequence {
-                break;
+            match error.kind() {
+                PublishErrorKind::WrongLastSequence => break,
+                PublishErrorKind::MaxPayloadExceeded => {
+                    return Err("it is larger than a message may be: raise `max_payload` of the broker".to_owned());
+                }
+                _ => self.trouble.is("take a job", &error).await,
             }
-            self.trouble.is("take a job", &error).await;
         }
         self.trouble.over();
+        Ok(())
     }
 
     /// Removes the orders of a batch that nobody has acknowledged.
@@ -213,7 +218,8 @@ impl Queue {
     /// Makes a value of an order or of an outcome. What is too large for a message is put aside under this name.
     pub(crate) async fn pack(&self, name: &str, value: &impl Serialize) -> Bytes {
         let here = written(&Parcel::Here(value));
-        if here.len() <= LARGE {
+        // An operator may have made messages smaller.
+        if here.len() <= LARGE.min(self.client.server_info().max_payload / 4 * 3) {
             return here;
         }
         let object = format!("{name}-{}", self.client.new_inbox());
