@@ -157,7 +157,12 @@ impl<E: Engine> Batch<E> {
         self.engine.listen(news.clone()).await;
         let mut tasks = JoinSet::new();
         let (mut failed, mut listens) = (None, true);
+        let mut halting = None;
         loop {
+            if halting.is_none() && self.state.halt().is_some() && !tasks.is_empty() {
+                let engine = Arc::clone(&self.engine);
+                halting = Some(tokio::spawn(async move { engine.halt().await }));
+            }
             let stopping = *self.stop.borrow_and_update() > 0 || failed.is_some();
             let wake = if stopping {
                 None
@@ -185,6 +190,9 @@ impl<E: Engine> Batch<E> {
                 () = pause(wake) => {}
                 changed = self.stop.changed(), if listens => listens = changed.is_ok(),
             }
+        }
+        if let Some(halting) = halting {
+            halting.abort();
         }
         let (jobs, done) = self.state.counts();
         self.engine.over(done == jobs && failed.is_none()).await;

@@ -47,6 +47,12 @@ pub trait Engine: Send + Sync + 'static {
         std::future::ready(())
     }
 
+    /// Nothing new begins: the budget is used up, or there were too many failures. Runs that were asked for and have not begun end as cut
+    /// off; those under way go on.
+    fn halt(&self) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+
     /// No further run is made: the batch is complete, or it stops here for now.
     fn over(&self, is_complete: bool) -> impl Future<Output = ()> + Send {
         let _ = is_complete;

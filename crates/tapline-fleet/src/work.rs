@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tapline_archive::{Source, SourceOptions};
-use tapline_protocol::{Json, Reader};
+use tapline_protocol::{Agent as Kind, Json, Reader};
 use tapline_recording::{Recording, Redactor, Store, Sync, attempt_folder};
 use tapline_runner::{Agent, GuardProgram, RecordTo, Running, Update, report};
 use tapline_session::policy::{PolicyChecker, Violation};
 use tapline_session::text::{one_line, with_causes};
-use tapline_session::{Category, Fold, Outcome, Report, Step, Warning, What, exit, parse_rfc3339};
+use tapline_session::{Category, Fold, Ledger, Outcome, Report, Step, Warning, What, exit, parse_rfc3339};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
@@ -366,16 +366,9 @@ fn limit_of(job: &Job, report: &Report) -> Option<AccountLimit> {
 /// job cost: the first is recorded there, and this one has this number.
 pub(crate) fn settle(folder: &Path, mut report: Report, first: &Path, number: u64) -> Report {
     report.run.attempts = number;
-    let earlier: Vec<PathBuf> = (1..number).map(|number| attempt_folder(first.to_owned(), number)).collect();
-    let several = !earlier.is_empty();
+    let several = number > 1;
     if several {
-        // A resumed session continues its count, so a plain sum would be wrong.
-        let mut whole = Fold::for_agent(report.agent);
-        for folder in earlier.into_iter().chain([folder.to_owned()]) {
-            let records = File::open(folder.join("stdout")).into_iter().flat_map(|file| Reader::new(BufReader::new(file)));
-            records.flatten().for_each(|record| drop(whole.apply(&record)));
-        }
-        report.ledger = whole.ledger();
+        report.ledger = of_all(report.agent, first, number);
     }
     let Ok(mut recording) = Recording::open(folder) else { return report };
     let Some(mut end) = recording.end.clone() else { return report };
@@ -395,6 +388,22 @@ pub(crate) fn settle(folder: &Path, mut report: Report, first: &Path, number: u6
         }
     }
     report
+}
+
+/// What the runs of a job used, up to the one with this number. A resumed session continues its count, so a plain sum would be wrong.
+fn of_all(agent: Option<Kind>, first: &Path, number: u64) -> Ledger {
+    let mut whole = Fold::for_agent(agent);
+    for folder in (1..=number).map(|number| attempt_folder(first.to_owned(), number)) {
+        let records = File::open(folder.join("stdout")).into_iter().flat_map(|file| Reader::new(BufReader::new(file)));
+        records.flatten().for_each(|record| drop(whole.apply(&record)));
+    }
+    whole.ledger()
+}
+
+/// What the runs of a job cost, up to the one with this number.
+#[cfg(feature = "nats")]
+pub(crate) fn cost_of_all(agent: Kind, first: &Path, number: u64) -> Option<f64> {
+    of_all(Some(agent), first, number).cost_usd
 }
 
 /// This moment, in seconds since 1970.

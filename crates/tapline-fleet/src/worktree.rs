@@ -310,17 +310,24 @@ impl Worktree {
 
 /// Removes the worktrees that no unfinished job needs any more, unless they are to stay.
 pub(crate) async fn clean(places: &Places, unfinished: &[&str]) {
-    let names = std::fs::read_dir(&places.notes)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| entry.file_name().into_string().ok());
-    for job in names.filter_map(|name| name.strip_suffix(".json").map(str::to_owned)) {
-        let (path, note) = places.of(&job);
-        let facts = std::fs::read(&note).ok().and_then(|text| serde_json::from_slice::<Facts>(&text).ok());
-        if let Some(facts) = facts.filter(|facts| !facts.left && !unfinished.contains(&job.as_str())) {
-            Worktree { job, path, note, facts }.remove().await;
-        }
+    for job in jobs(places).into_iter().filter(|job| !unfinished.contains(&job.as_str())) {
+        remove_of(places, job).await;
+    }
+}
+
+/// The jobs that have a worktree.
+pub(crate) fn jobs(places: &Places) -> Vec<String> {
+    let names = std::fs::read_dir(&places.notes).into_iter().flatten().flatten();
+    let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter_map(|name| name.strip_suffix(".json").map(str::to_owned)).collect()
+}
+
+/// Removes the worktree of a job, unless it is to stay.
+pub(crate) async fn remove_of(places: &Places, job: String) {
+    let (path, note) = places.of(&job);
+    let facts = std::fs::read(&note).ok().and_then(|text| serde_json::from_slice::<Facts>(&text).ok());
+    if let Some(facts) = facts.filter(|facts| !facts.left) {
+        Worktree { job, path, note, facts }.remove().await;
     }
 }
 

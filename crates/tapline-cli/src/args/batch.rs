@@ -45,6 +45,9 @@ pub(crate) struct Batch {
     pub(crate) defaults: JobDefaults,
     #[command(flatten)]
     pub(crate) engine: Engine,
+    /// With --engine: a worker that says nothing for this long is taken for dead, and its runs are given to others
+    #[arg(long, value_name = "TIME", value_parser = worker_timeout, default_value = "30s", help_heading = "Many machines")]
+    pub(crate) worker_timeout: Duration,
     #[command(flatten)]
     pub(crate) told: Told,
 }
@@ -113,4 +116,12 @@ pub(crate) struct Told {
     pub(crate) redact: bool,
     #[command(flatten)]
     pub(crate) look: Look,
+}
+
+/// A worker says three times within this time that it is there. If that is too short, runs are taken from workers that live.
+fn worker_timeout(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        time if time < Duration::from_secs(1) => Err("a second is the shortest time".to_owned()),
+        time => Ok(time),
+    }
 }

@@ -26,6 +26,7 @@ use crate::output::OutputFile;
 use crate::signals::Signals;
 use crate::{ci, config, exit, output, push, secrets, store};
 use show::Show;
+pub(super) use show::time_of;
 
 /// How many mistakes of a job file are listed.
 const LISTED: usize = 100;
@@ -80,7 +81,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
             NatsError::Folder(error) => told(error),
             error => error.into(),
         })?;
-        run.run(engine, plan, notes, store)
+        run.run(engine.with_patience(args.worker_timeout), plan, notes, store)
     } else {
         let (engine, notes) = Embedded::open(folder, place(&store, redact)?).map_err(told)?;
         run.run(engine, plan, notes, store)

@@ -3,11 +3,12 @@
 use std::io::Write as _;
 
 use anyhow::{Context as _, Result};
-use tapline_fleet::{Worker, WorkerNews, WorkerOptions, Workplace};
+use tapline_fleet::{JobOutcome, Worker, WorkerNews, WorkerOptions, Workplace};
 use tapline_session::text::{count_of, one_line, visible};
 use tokio::signal::unix::SignalKind;
 use tokio::sync::{mpsc, watch};
 
+use super::batch::time_of;
 use super::guard_program;
 use crate::args::worker::Worker as Args;
 use crate::signals::Signals;
@@ -78,9 +79,23 @@ fn show(event: &WorkerNews, name: &str, places: &str) {
             let again = if *attempt > 1 { format!(", run {attempt}") } else { String::new() };
             format!("▸ {} started (batch {}{again})", plain(job), plain(batch))
         }
-        WorkerNews::Ended { job, how, .. } => format!("✓ {}: {}", plain(job), plain(how)),
+        WorkerNews::Ended { job, outcome, .. } => {
+            let mark = match outcome {
+                JobOutcome::Success => "✓",
+                JobOutcome::Skipped => "–",
+                JobOutcome::Failure | JobOutcome::Interrupted | JobOutcome::Incomplete => "✗",
+            };
+            format!("{mark} {} {}", plain(job), outcome.word())
+        }
+        WorkerNews::Again { job, why, .. } => {
+            let why = why.as_deref().map(|why| format!(": {}", plain(why))).unwrap_or_default();
+            format!("↻ {} failed, and is tried again{why}", plain(job))
+        }
+        WorkerNews::Stopped { job, .. } => format!("! {} stopped with its batch", plain(job)),
         WorkerNews::GivenBack { job, why, .. } => format!("↩ {} given back: {why}", plain(job)),
-        WorkerNews::Limit(limit) => format!("! {}: limit reached", plain(&limit.account)),
+        WorkerNews::Limit(limit) => {
+            format!("! {}: limit reached, no further run before {}", plain(&limit.account), time_of(limit.until))
+        }
         WorkerNews::Trouble(what) => {
             output::tell(&plain(what));
             return;

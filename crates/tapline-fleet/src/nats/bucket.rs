@@ -105,6 +105,15 @@ impl Bucket {
         }
     }
 
+    /// Changes a value that is there, whoever else changes it meanwhile. `change` says whether there is something to change.
+    pub(crate) async fn change<T: DeserializeOwned + Serialize>(&self, key: &str, change: impl Fn(&mut T) -> bool) {
+        while let Some(Found { mut value, revision }) = self.get::<T>(key).await {
+            if !change(&mut value) || self.swap(key, &written(&value), revision).await {
+                break;
+            }
+        }
+    }
+
     /// Writes a value, whatever was there.
     pub(crate) async fn put(&self, key: &str, value: &Bytes) {
         while let Err(error) = self.store.put(key, value.clone()).await {

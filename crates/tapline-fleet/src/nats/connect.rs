@@ -2,10 +2,14 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use async_nats::jetstream::ErrorCode;
+use async_nats::jetstream::context::AccountErrorKind;
 use async_nats::jetstream::{self, Context};
-use async_nats::{Client, ConnectErrorKind, ConnectOptions};
+use async_nats::{Client, ClientError, ConnectErrorKind, ConnectOptions, Event, ServerError};
 use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
 
 use crate::folder::{BatchError, BatchFolder};
 
@@ -127,7 +131,26 @@ impl Broker {
 
     /// Connects under this name. If the connection is lost later, it is made again for as long as it takes.
     pub async fn connect(&self, name: &str) -> Result<Client, BrokerError> {
+        self.connect_and_tell(name, None).await
+    }
+
+    /// Connects, and tells if the broker refuses us later.
+    async fn connect_and_tell(&self, name: &str, told: Option<mpsc::UnboundedSender<String>>) -> Result<Client, BrokerError> {
         let mut options = ConnectOptions::new().name(name).max_reconnects(None);
+        if let Some(told) = told {
+            let refused = AtomicBool::new(false);
+            options = options.event_callback(move |event| {
+                match refuses(&event) {
+                    // It is tried again and again, and told once.
+                    Some(true) if !refused.swap(true, Ordering::Relaxed) => {
+                        let _ = told.send(REFUSES.to_owned());
+                    }
+                    Some(false) => refused.store(false, Ordering::Relaxed),
+                    _ => {}
+                }
+                std::future::ready(())
+            });
+        }
         if let Some(path) = &self.credentials {
             options = options.credentials(&read(path)?).map_err(|error| BrokerError::File { path: path.clone(), error })?;
         }
@@ -159,13 +182,47 @@ impl Broker {
     }
 
     /// Connects, and asks whether the broker has JetStream.
-    pub(crate) async fn jetstream(&self, name: &str) -> Result<(Client, Context), BrokerError> {
-        let client = self.connect(name).await?;
+    pub(crate) async fn jetstream(
+        &self,
+        name: &str,
+        told: Option<mpsc::UnboundedSender<String>>,
+    ) -> Result<(Client, Context), BrokerError> {
+        let client = self.connect_and_tell(name, told).await?;
         let context = jetstream::new(client.clone());
         match context.query_account().await {
             Ok(_) => Ok((client, context)),
-            Err(_) => Err(BrokerError::NoJetStream { address: self.address() }),
+            Err(error) if has_none(&error.kind()) => Err(BrokerError::NoJetStream { address: self.address() }),
+            Err(error) => Err(BrokerError::failed("tell whether it has JetStream")(error)),
         }
+    }
+}
+
+const REFUSES: &str = "the broker refuses us: the credentials have expired or were withdrawn. This is tried again";
+
+/// Whether the broker refuses us, or takes us; many events say nothing about it.
+fn refuses(event: &Event) -> Option<bool> {
+    let is_about_us = |words: &str| {
+        let words = words.to_lowercase();
+        words.contains("authentication") || words.contains("authorization")
+    };
+    match event {
+        Event::Connected => Some(false),
+        Event::ServerError(ServerError::AuthorizationViolation) => Some(true),
+        Event::ServerError(ServerError::Other(words)) | Event::ClientError(ClientError::Other(words)) => {
+            is_about_us(words).then_some(true)
+        }
+        _ => None,
+    }
+}
+
+/// Whether this means that there is no JetStream, for nobody or for us.
+fn has_none(error: &AccountErrorKind) -> bool {
+    match error {
+        AccountErrorKind::JetStreamUnavailable => true,
+        AccountErrorKind::JetStream(error) => {
+            [ErrorCode::JETSTREAM_NOT_ENABLED, ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT].contains(&error.error_code())
+        }
+        AccountErrorKind::TimedOut | AccountErrorKind::Other => false,
     }
 }
 
@@ -176,6 +233,21 @@ fn read(path: &Path) -> Result<String, BrokerError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn credentials_that_expire_are_known_by_the_words_of_the_broker() {
+        let server = |words: &str| Event::ServerError(ServerError::Other(words.to_owned()));
+        for event in [
+            Event::ServerError(ServerError::AuthorizationViolation),
+            server("User Authentication Expired"),
+            server("user authentication revoked"),
+            Event::ClientError(ClientError::Other(ConnectErrorKind::AuthorizationViolation.to_string())),
+        ] {
+            assert_eq!(refuses(&event), Some(true), "{event}");
+        }
+        assert_eq!(refuses(&Event::Connected), Some(false));
+        assert_eq!(refuses(&server("Permissions Violation for Publish to \"x\"")), None);
+    }
 
     #[test]
     fn no_password_is_told() {

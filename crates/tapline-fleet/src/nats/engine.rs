@@ -18,7 +18,7 @@ use super::connect::{Broker, BrokerError};
 use super::copies::Collected;
 use super::order::{Control, End, Order, Outcome, RunOf, WorkerCard, is_recording_of, name_of};
 use super::post::Post;
-use super::queue::{Class, Queue, SILENT, is_sound};
+use super::queue::{Class, PATIENCE, Queue, SILENT, is_sound};
 use super::{lock, names};
 use crate::carried::Carried;
 use crate::engine::{Attempted, Engine, EngineError};
@@ -51,10 +51,14 @@ pub struct Nats {
     /// Writes the recordings of the batch to this data folder.
     collector: Mutex<Option<Arc<RecordingCollector>>>,
     redact: bool,
-    ack_wait: Duration,
+    /// How long a worker may be silent.
+    patience: Duration,
     /// The classes that are there.
     classes: tokio::sync::Mutex<BTreeSet<String>>,
     waiting: Arc<Waiting>,
+    /// Whether nothing new begins, and what had not begun is withdrawn.
+    halted: watch::Sender<bool>,
+    workers: Arc<Workers>,
     /// How far the batch is stopped on the broker.
     stopped: tokio::sync::Mutex<u32>,
     trouble: Mutex<Option<mpsc::UnboundedReceiver<String>>>,
@@ -68,10 +72,14 @@ struct Waiting(Mutex<BTreeMap<String, oneshot::Sender<Bytes>>>);
 
 /// How often an outcome is asked for, in case that the broker's word for it was lost.
 const ASK: Duration = Duration::from_secs(3);
+/// How often it is asked for while the batch is stopped.
+const SOON: Duration = Duration::from_millis(300);
+/// How long a batch that has ended waits for the broker.
+const TIDIES: Duration = Duration::from_secs(30);
+/// No run waits longer for its next try. A worker that says so is wrong.
+const LONGEST_WAIT: u64 = 8 * 24 * 60 * 60;
 /// How long a batch that is to be killed waits for the broker.
 const ANSWERS: Duration = Duration::from_secs(5);
-/// How long a message of a run may stay without a sign of life before somebody else gets it.
-const ACK_WAIT: Duration = Duration::from_secs(30);
 
 impl Nats {
     /// Connects to the broker, and opens the journal of a batch. Returns its notes so far. If secrets were replaced in it before, they
@@ -105,9 +113,11 @@ impl Nats {
             queue,
             collector: Mutex::new(Some(Arc::new(collector))),
             redact,
-            ack_wait: ACK_WAIT,
+            patience: PATIENCE,
             classes: tokio::sync::Mutex::default(),
             waiting,
+            halted: watch::Sender::new(false),
+            workers: Arc::default(),
             stopped: tokio::sync::Mutex::new(0),
             trouble: Mutex::new(Some(trouble)),
             follows: Mutex::new(vec![follows]),
@@ -115,11 +125,10 @@ impl Nats {
         Ok((engine, notes))
     }
 
-    /// How long a worker may be silent before its run is given to another: 30 seconds if nothing else is said. It counts for classes of jobs
-    /// that the broker does not have yet.
+    /// How long a worker may be silent before its run is given to another: 30 seconds if nothing else is said.
     #[must_use]
-    pub fn with_patience(mut self, ack_wait: Duration) -> Self {
-        self.ack_wait = ack_wait;
+    pub fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
         self
     }
 
@@ -127,10 +136,15 @@ impl Nats {
         self.folder.id()
     }
 
+    /// The class of a job.
+    fn class(&self, job: &Job) -> Class {
+        Class { labels: job.labels.clone(), worker: job.worker.clone(), patience_ms: None }.with_patience(self.patience)
+    }
+
     /// Puts a run on the queue.
     async fn order(&self, attempt: &Attempt, order: u64, doing: bool) -> Result<(), String> {
         let job = &attempt.job;
-        let class = Class { labels: job.labels.clone(), worker: job.worker.clone() };
+        let class = self.class(job);
         let subject = names::job_subject(&class.name(), self.id(), &job.name, order);
         let order = Order {
             batch: self.id().to_owned(),
@@ -142,15 +156,15 @@ impl Nats {
             doing,
             job: Carried::pack(job)?,
         };
+        self.workers.want(&class);
         {
             let mut known = self.classes.lock().await;
             if !known.contains(&class.name()) {
-                self.queue.make_class(&class, self.ack_wait).await;
+                self.queue.make_class(&class).await;
                 known.insert(class.name());
             }
         }
-        self.queue.order(&subject, &order).await;
-        Ok(())
+        self.queue.order(&subject, &order).await
     }
 
     /// The outcome of an order, if it has one.
@@ -159,53 +173,65 @@ impl Nats {
         self.queue.outcomes.bytes(&key).await.map(|found| found.value)
     }
 
-    /// Waits for the outcome of an order. `None` if the batch is stopped, and nobody makes the run.
-    async fn wait(&self, job: &str, order: u64, mut stop: watch::Receiver<u32>, known: bool) -> Option<Bytes> {
-        let key = names::outcome_key(self.id(), job, order);
-        let mut told = self.waiting.wait(&key);
-        if known && let Some(outcome) = self.outcome(job, order).await {
-            return Some(outcome);
-        }
-        let mut ask = tokio::time::interval_at(tokio::time::Instant::now() + ASK, ASK);
+    /// Waits for the outcome of an order. `None` if the batch is stopped or begins nothing new, and nobody makes the run.
+    async fn wait(
+        &self,
+        job: &str,
+        order: u64,
+        mut told: oneshot::Receiver<Bytes>,
+        mut stop: watch::Receiver<u32>,
+        is_old: bool,
+    ) -> Option<Bytes> {
+        let mut halted = self.halted.subscribe();
+        // An outcome that was there before is not told.
+        let mut ask = Instant::now() + if is_old { Duration::ZERO } else { ASK };
         let mut listens = true;
         loop {
-            let level = *stop.borrow_and_update();
-            if level > 0 {
+            let (level, halts) = (*stop.borrow_and_update(), *halted.borrow_and_update());
+            if level > 2 {
+                return None;
+            }
+            if level > 0 || halts {
                 // With the second signal nobody waits for a broker that does not answer.
                 let stops = async {
-                    self.stop(level).await;
+                    if level > 0 {
+                        self.stop(level).await;
+                    }
                     self.is_abandoned(job, order).await
                 };
                 let stops = async {
                     match level {
-                        1 => stops.await,
+                        0 | 1 => stops.await,
                         _ => tokio::time::timeout(ANSWERS, stops).await.unwrap_or(true),
                     }
                 };
                 let abandoned = tokio::select! {
                     outcome = &mut told => return outcome.ok(),
                     abandoned = stops => abandoned,
-                    () = rises(&mut stop, level) => if level >= 2 { true } else { continue },
+                    () = rises(&mut stop, level) => continue,
                 };
                 if abandoned {
-                    return self.outcome_now(job, order).await;
+                    return tokio::select! {
+                        outcome = self.outcome_now(job, order) => outcome,
+                        () = rises(&mut stop, 2) => None,
+                    };
                 }
             }
-            let again = if level > 0 { Duration::from_millis(300) } else { ASK };
+            let asked = async {
+                tokio::time::sleep_until(ask.into()).await;
+                self.outcome(job, order).await
+            };
             tokio::select! {
                 outcome = &mut told => return outcome.ok(),
                 changed = stop.changed(), if listens => listens = changed.is_ok(),
-                _ = ask.tick(), if level == 0 => {
-                    if let Some(outcome) = self.outcome(job, order).await {
-                        return Some(outcome);
-                    }
-                }
-                () = tokio::time::sleep(again), if level > 0 => {
-                    if let Some(outcome) = self.outcome_now(job, order).await {
-                        return Some(outcome);
+                _ = halted.changed() => {}
+                outcome = asked => {
+                    if outcome.is_some() {
+                        return outcome;
                     }
                 }
             }
+            ask = Instant::now() + if *stop.borrow() > 0 { SOON } else { ASK };
         }
     }
 
@@ -221,7 +247,8 @@ impl Nats {
             return;
         }
         // First this: whoever has taken a run and not begun it looks here before it begins.
-        self.queue.control.put(&names::token(self.id()), &written(&Control { stop: level })).await;
+        let control = Control { stop: level, halt: *self.halted.borrow() };
+        self.queue.control.put(&names::token(self.id()), &written(&control)).await;
         if *stopped == 0 {
             self.queue.withdraw(self.id()).await;
         }
@@ -232,7 +259,12 @@ impl Nats {
     async fn is_abandoned(&self, job: &str, order: u64) -> bool {
         let run = self.queue.runs.get::<RunOf>(&names::job_key(self.id(), job)).await;
         match run.filter(|run| run.value.order == order) {
-            Some(run) => self.queue.workers.bytes(&run.value.worker).await.is_none(),
+            Some(run) if run.value.given_back => true,
+            // A process that was started since then knows nothing of it.
+            Some(run) => {
+                let card = self.queue.workers.get::<WorkerCard>(&run.value.worker).await;
+                card.is_none_or(|card| card.value.process != run.value.process)
+            }
             None => true,
         }
     }
@@ -240,7 +272,13 @@ impl Nats {
     /// Makes the end of a run of what a worker said about it. Its words are data: they name no places on this machine.
     async fn end(&self, attempt: &Attempt, outcome: &[u8], stop: watch::Receiver<u32>) -> AttemptEnd {
         let (job, first) = (&attempt.job, name_of(&attempt.recording));
-        let outcome: Outcome = match self.queue.unpack(outcome).await {
+        // It is read when the batch goes on, if somebody does not want to wait for the broker.
+        let mut kill = stop.clone();
+        let unpacked = tokio::select! {
+            unpacked = self.queue.unpack(outcome) => unpacked,
+            () = rises(&mut kill, 1) => return AttemptEnd::CutOff,
+        };
+        let outcome: Outcome = match unpacked {
             Ok(outcome) => outcome,
             Err(why) => return failed(job, format!("what the worker said about it cannot be read: {why}")),
         };
@@ -256,7 +294,11 @@ impl Nats {
                 result.patch = None;
                 result.warnings.extend(warning);
                 if let Some(object) = outcome.patch {
-                    match self.patch(job, &object).await {
+                    let patch = tokio::select! {
+                        patch = self.patch(job, &object) => patch,
+                        () = rises(&mut kill, 1) => return AttemptEnd::CutOff,
+                    };
+                    match patch {
                         Ok(path) => result.patch = Some(path.display().to_string()),
                         Err(why) => result.warnings.push(format!("patch: what the agent changed is not here: {why}")),
                     }
@@ -265,6 +307,8 @@ impl Nats {
             }
             End::Again(mut again) => {
                 again.job.clone_from(&job.name);
+                let wait = i64::try_from(outcome.again_after_s.min(LONGEST_WAIT)).unwrap_or_default();
+                again.at = unix_now().saturating_add(wait);
                 AttemptEnd::Again(again)
             }
             End::CutOff => AttemptEnd::CutOff,
@@ -329,7 +373,12 @@ impl Engine for Nats {
         if attempt.before.cut_off {
             // The last order has an outcome that was not noted, or it still waits or runs: the batch was not there to see it.
             order = attempt.before.attempts;
-            if let Some(outcome) = self.outcome(&job, order).await {
+            let mut stop = watch.stop.clone();
+            let outcome = tokio::select! {
+                outcome = self.outcome(&job, order) => outcome,
+                () = rises(&mut stop, 0) => return Ok(Attempted { begun: None, end: AttemptEnd::CutOff }),
+            };
+            if let Some(outcome) = outcome {
                 match self.end(&attempt, &outcome, watch.stop.clone()).await {
                     AttemptEnd::CutOff => order = attempt.number,
                     end => return self.ended(None, end).await,
@@ -343,19 +392,24 @@ impl Engine for Nats {
             session: attempt.before.session.clone(),
         };
         self.keep(BatchNote::Begun(begun.clone())).await?;
-        let mut stop = watch.stop.clone();
+        // Before it is ordered: its outcome may come at once.
+        let key = names::outcome_key(self.id(), &job, order);
+        let told = self.waiting.wait(&key);
+        let (mut stop, mut halted) = (watch.stop.clone(), self.halted.subscribe());
         tokio::select! {
             ordered = self.order(&attempt, order, watch.doing) => if let Err(why) = ordered {
+                self.waiting.forget(&key);
                 return self.ended(Some(begun), failed(&attempt.job, why)).await;
             },
             // Whether it is on the queue or not: it will not be made.
             () = rises(&mut stop, 0) => {}
+            () = async { drop(halted.wait_for(|halted| *halted).await) } => {}
         }
-        let end = match self.wait(&job, order, watch.stop.clone(), attempt.before.cut_off).await {
+        let end = match self.wait(&job, order, told, watch.stop.clone(), attempt.before.cut_off).await {
             Some(outcome) => self.end(&attempt, &outcome, watch.stop).await,
             None => AttemptEnd::CutOff,
         };
-        self.waiting.forget(&names::outcome_key(self.id(), &job, order));
+        self.waiting.forget(&key);
         self.ended(Some(begun), end).await
     }
 
@@ -388,25 +442,39 @@ impl Engine for Nats {
                 }
             }
         }));
-        let workers = Arc::new(Workers { seen: Mutex::default(), changed: tokio::sync::Notify::new() });
-        let seen = Arc::clone(&workers);
+        let (workers, seen) = (Arc::clone(&self.workers), Arc::clone(&self.workers));
         let follows = self.queue.workers.follow(">".to_owned(), move |id, card| seen.see(id, card));
         lock(&self.follows).push(follows);
         tasks.push(Following::of(async move { workers.tell(&news).await }));
         lock(&self.follows).extend(tasks);
     }
 
+    async fn halt(&self) {
+        let stopped = self.stopped.lock().await;
+        if *stopped == 0 {
+            // In this order: whoever has taken a run and not begun it looks here before it begins.
+            let control = Control { stop: 0, halt: true };
+            self.queue.control.put(&names::token(self.id()), &written(&control)).await;
+            self.queue.withdraw(self.id()).await;
+        }
+        self.halted.send_replace(true);
+    }
+
     async fn over(&self, is_complete: bool) {
         lock(&self.follows).clear();
         let collector = lock(&self.collector).take().and_then(Arc::into_inner);
-        match collector {
-            Some(collector) if is_complete => collector.finish().await,
-            Some(collector) => collector.stop().await,
-            None => {}
-        }
-        if is_complete {
-            self.queue.control.try_remove(&names::token(self.id())).await;
-        }
+        let tidies = async {
+            match collector {
+                Some(collector) if is_complete => collector.finish().await,
+                Some(collector) => collector.stop().await,
+                None => {}
+            }
+            if is_complete {
+                self.queue.control.try_remove(&names::token(self.id())).await;
+            }
+        };
+        // A broker that is away says nothing, and what was not removed does no harm.
+        let _ = tokio::time::timeout(if is_complete { TIDIES } else { ANSWERS }, tidies).await;
     }
 }
 
@@ -418,10 +486,12 @@ async fn rises(stop: &mut watch::Receiver<u32>, level: u32) {
 }
 
 /// The workers that are there.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Workers {
-    /// By their ids: how many places each has, and when it was last heard of.
-    seen: Mutex<BTreeMap<String, (usize, Instant)>>,
+    /// By their ids, and when each was last heard of.
+    seen: Mutex<BTreeMap<String, (WorkerCard, Instant)>>,
+    /// The classes of the jobs that were ordered. Only workers count that take one of them.
+    wanted: Mutex<Vec<Class>>,
     changed: tokio::sync::Notify,
 }
 
@@ -430,14 +500,32 @@ impl Workers {
         let card = card.and_then(|card| serde_json::from_slice::<WorkerCard>(card).ok());
         let before = match card {
             Some(card) => {
-                lock(&self.seen).insert(id.to_owned(), (card.places, Instant::now())).map(|(places, _)| places)
-                    == Some(card.places)
+                let before = lock(&self.seen).insert(id.to_owned(), (card.clone(), Instant::now()));
+                before.is_some_and(|(before, _)| before == card)
             }
             None => lock(&self.seen).remove(id).is_none(),
         };
         if !before {
             self.changed.notify_one();
         }
+    }
+
+    /// The batch has jobs of this class.
+    fn want(&self, class: &Class) {
+        let mut wanted = lock(&self.wanted);
+        if !wanted.contains(class) {
+            wanted.push(class.clone());
+            self.changed.notify_one();
+        }
+    }
+
+    /// How many there are, and how many places they have.
+    fn count(&self) -> (usize, usize) {
+        let (mut seen, wanted) = (lock(&self.seen), lock(&self.wanted));
+        seen.retain(|_, (_, last)| last.elapsed() < SILENT);
+        let fits = |card: &&WorkerCard| wanted.is_empty() || wanted.iter().any(|class| class.fits(&card.labels, &card.require));
+        let fitting = seen.values().map(|(card, _)| card).filter(fits);
+        fitting.fold((0, 0), |(workers, places), card| (workers + 1, places.saturating_add(card.places)))
     }
 
     /// Tells how many there are, whenever that changes.
@@ -447,11 +535,7 @@ impl Workers {
             // Those that are there already come at once, one after the other.
             let pause = if told.is_none() { Duration::from_millis(300) } else { Duration::from_secs(2) };
             let _ = tokio::time::timeout(pause, self.changed.notified()).await;
-            let now = {
-                let mut seen = lock(&self.seen);
-                seen.retain(|_, (_, last)| last.elapsed() < SILENT);
-                (seen.len(), seen.values().map(|(places, _)| places).sum())
-            };
+            let now = self.count();
             if told != Some(now) {
                 told = Some(now);
                 let (workers, places) = now;

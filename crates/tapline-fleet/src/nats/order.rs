@@ -43,6 +43,9 @@ pub(crate) struct Outcome {
     /// The file with what the agent changed.
     #[serde(default)]
     pub(crate) patch: Option<String>,
+    /// If the job is tried again: after so many seconds. The batch counts them, because the worker may have another time.
+    #[serde(default)]
+    pub(crate) again_after_s: u64,
 }
 
 /// How a run ended.
@@ -74,6 +77,12 @@ pub(crate) struct RunOf {
     pub(crate) attempt: u64,
     /// The id of the worker that makes it.
     pub(crate) worker: String,
+    /// The process of the worker that makes it: another one of the same worker knows nothing of it.
+    pub(crate) process: String,
+    /// Whether it was stopped, and goes on elsewhere.
+    pub(crate) given_back: bool,
+    /// The session of a run that failed, and goes on with the next one.
+    pub(crate) session: Option<SessionOf>,
     /// The name of its recording.
     pub(crate) recording: String,
     /// What the runs of the job cost so far, in dollars, by the worker that made them.
@@ -89,11 +98,28 @@ impl RunOf {
     }
 }
 
-/// Whether a batch is to be stopped: 1 ends its runs properly, 2 kills them.
+/// A session, and the worker that has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SessionOf {
+    pub(crate) id: String,
+    /// The id of the worker.
+    pub(crate) worker: String,
+}
+
+/// What workers should do with the runs of a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Control {
+    /// Whether it is to be stopped: 1 ends its runs properly, 2 kills them.
     pub(crate) stop: u32,
+    /// Whether it begins nothing new: its budget is used up, or there were too many failures. What runs goes on.
+    pub(crate) halt: bool,
+}
+
+impl Control {
+    pub(crate) fn begins_nothing(self) -> bool {
+        self.stop > 0 || self.halt
+    }
 }
 
 /// A worker that is there.
@@ -106,6 +132,8 @@ pub(crate) struct WorkerCard {
     pub(crate) labels: Vec<String>,
     pub(crate) require: Vec<String>,
     pub(crate) version: String,
+    /// Differs each time that the worker is started.
+    pub(crate) process: String,
 }
 
 /// The name of a folder.

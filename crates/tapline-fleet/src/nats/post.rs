@@ -61,7 +61,7 @@ pub(crate) enum Unsent {
 impl Post {
     /// Connects to a broker under this name. Makes what is missing there; what is there stays as it is.
     pub async fn open(broker: &Broker, name: &str) -> Result<Self, BrokerError> {
-        let (_, context) = Box::pin(broker.jetstream(name)).await?;
+        let (_, context) = Box::pin(broker.jetstream(name, None)).await?;
         Box::pin(Self::of(context)).await
     }
 

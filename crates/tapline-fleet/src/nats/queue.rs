@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_nats::connection::State;
 use async_nats::jetstream::consumer::{AckPolicy, Consumer, pull};
+use async_nats::jetstream::context::PublishErrorKind;
 use async_nats::jetstream::object_store::{self, ObjectStore};
 use async_nats::jetstream::stream::{self, DiscardPolicy, RetentionPolicy, StorageType, Stream};
 use async_nats::jetstream::{Context, kv};
@@ -44,6 +45,8 @@ impl std::fmt::Debug for Queue {
     }
 }
 
+/// How long a worker may be silent, as usual, before its run is given to another.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// After this time without a word, a worker is not counted any more.
 pub(crate) const SILENT: Duration = Duration::from_secs(30);
@@ -70,6 +73,10 @@ enum Parcel<T> {
 pub(crate) struct Class {
     pub(crate) labels: Vec<String>,
     pub(crate) worker: Vec<String>,
+    /// How long a worker may be silent, in milliseconds, if it is not as usual: batches that want it otherwise have queues of their own, so
+    /// that none changes it for runs of another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) patience_ms: Option<u64>,
 }
 
 impl Class {
@@ -82,7 +89,22 @@ impl Class {
                 hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
             }
         }
+        for byte in self.patience_ms.into_iter().flat_map(u64::to_le_bytes) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
         format!("{hash:016x}")
+    }
+
+    /// Wants a worker to be silent for at most this long.
+    pub(crate) fn with_patience(mut self, patience: Duration) -> Self {
+        self.patience_ms = Some(patience)
+            .filter(|patience| *patience != PATIENCE)
+            .map(|patience| u64::try_from(patience.as_millis()).unwrap_or(u64::MAX));
+        self
+    }
+
+    fn patience(&self) -> Duration {
+        self.patience_ms.map_or(PATIENCE, Duration::from_millis)
     }
 
     /// Whether a worker that has these labels and asks for those takes its jobs.
@@ -94,7 +116,7 @@ impl Class {
 impl Queue {
     /// Connects, and makes what is missing.
     pub(crate) async fn open(broker: &Broker, name: &str, told: mpsc::UnboundedSender<String>) -> Result<Self, BrokerError> {
-        let (client, context) = broker.jetstream(name).await?;
+        let (client, context) = broker.jetstream(name, Some(told.clone())).await?;
         let trouble = Arc::new(Trouble::new(told));
         let bucket = |name, max_age| bucket(&context, Arc::clone(&trouble), name, max_age);
         let (jobs, outcomes, runs, limits, classes, workers, control, files) = tokio::join!(
@@ -122,8 +144,8 @@ impl Queue {
         })
     }
 
-    /// Puts an order on the queue. If it is there already, it stays as it is.
-    pub(crate) async fn order(&self, subject: &str, order: &impl Serialize) {
+    /// Puts an order on the queue. If it is there already, it stays as it is. Fails if the broker will never take it.
+    pub(crate) async fn order(&self, subject: &str, order: &impl Serialize) -> Result<(), String> {
         let payload = self.pack(subject, order).await;
         loop {
             let mut headers = HeaderMap::new();
@@ -136,12 +158,16 @@ impl Queue {
                 },
                 Err(error) => error,
             };
-            if error.kind() == async_nats::jetstream::context::PublishErrorKind::WrongLastSequence {
-                break;
+            match error.kind() {
+                PublishErrorKind::WrongLastSequence => break,
+                PublishErrorKind::MaxPayloadExceeded => {
+                    return Err("it is larger than a message may be: raise `max_payload` of the broker".to_owned());
+                }
+                _ => self.trouble.is("take a job", &error).await,
             }
-            self.trouble.is("take a job", &error).await;
         }
         self.trouble.over();
+        Ok(())
     }
 
     /// Removes the orders of a batch that nobody has acknowledged.
@@ -153,7 +179,7 @@ impl Queue {
     }
 
     /// Makes the queue of a class, if it is not there.
-    pub(crate) async fn make_class(&self, class: &Class, ack_wait: Duration) {
+    pub(crate) async fn make_class(&self, class: &Class) {
         let name = class.name();
         let consumer = names::consumer(&name);
         loop {
@@ -164,7 +190,7 @@ impl Queue {
                 durable_name: Some(consumer.clone()),
                 filter_subject: names::class_subjects(&name),
                 ack_policy: AckPolicy::Explicit,
-                ack_wait,
+                ack_wait: class.patience(),
                 max_deliver: -1,
                 max_ack_pending: 100_000,
                 max_waiting: 10_000,
@@ -192,7 +218,8 @@ impl Queue {
     /// Makes a value of an order or of an outcome. What is too large for a message is put aside under this name.
     pub(crate) async fn pack(&self, name: &str, value: &impl Serialize) -> Bytes {
         let here = written(&Parcel::Here(value));
-        if here.len() <= LARGE {
+        // An operator may have made messages smaller.
+        if here.len() <= LARGE.min(self.client.server_info().max_payload / 4 * 3) {
             return here;
         }
         let object = format!("{name}-{}", self.client.new_inbox());
@@ -334,7 +361,7 @@ mod tests {
 
     fn class(labels: &[&str], worker: &[&str]) -> Class {
         let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect();
-        Class { labels: texts(labels), worker: texts(worker) }
+        Class { labels: texts(labels), worker: texts(worker), patience_ms: None }
     }
 
     #[test]
@@ -361,9 +388,13 @@ mod tests {
             class(&["a", "b"], &[]),
             class(&["ab"], &[]),
             class(&["a"], &["b"]),
+            class(&["a"], &[]).with_patience(Duration::from_secs(3)),
+            class(&["a"], &[]).with_patience(Duration::from_secs(4)),
         ]
         .map(|class| class.name());
         assert_eq!(names.iter().collect::<std::collections::BTreeSet<_>>().len(), names.len());
         assert_eq!(class(&["agent=claude"], &[]).name(), "89271ad3e5b5c517", "it must never change");
+        let usual = class(&["agent=claude"], &[]).with_patience(PATIENCE);
+        assert_eq!(usual, class(&["agent=claude"], &[]));
     }
 }

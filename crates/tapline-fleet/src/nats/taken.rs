@@ -1,29 +1,29 @@
 //! One run that a worker took from the queue, up to its acknowledgement. First the outcome is stored, then the run is acknowledged: a worker
 //! that dies in between does no harm, and one that dies before is replaced.
 
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_nats::jetstream::{AckKind, Message};
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use tapline_recording::attempt_folder;
 use tapline_session::{Category, exit};
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinHandle;
 
-use super::bucket::{Found, NEW, written};
-use super::order::{Control, End, Order, Outcome, RunOf, name_of};
+use super::bucket::{Following, Found, NEW, written};
+use super::order::{Control, End, Order, Outcome, RunOf, SessionOf, name_of};
 use super::pieces::plain;
 use super::ship::{Sealed, Shipper};
-use super::workbench::{Workbench, WorkerNews};
+use super::workbench::{Workbench, WorkerNews, worktrees};
 use super::{lock, names};
 use crate::job::{CutOff, Job};
 use crate::result::JobResult;
 use crate::state::Begun;
 use crate::work::{self, Attempt, AttemptEnd, JobNews, Watch, unix_now};
 use crate::workshop::{Made, Workshop};
-use crate::worktree::Places;
 
 /// A run that a worker took.
 pub(super) struct Taken {
@@ -43,8 +43,12 @@ enum Done {
     Stopped,
 }
 
+/// Why a run waits.
+const LIMIT: &str = "its account has reached its limit";
 /// At most so long nobody gets a run that waits for a limit.
 const LIMITED: Duration = Duration::from_secs(5);
+/// No job has more runs. Whoever says so is wrong.
+const MOST_RUNS: u64 = 10_000;
 /// How long the broker has for its answer to an acknowledgement. If there is none, the run comes again, and is acknowledged then.
 const ACKNOWLEDGED: Duration = Duration::from_secs(5);
 
@@ -60,20 +64,29 @@ impl Taken {
             let _ = self.message.ack_with(AckKind::Term).await;
             return;
         };
-        {
+        let underway = {
             let mut running = lock(&shared.running);
             if let Some(newest) = running.get(&key) {
                 // It is under way here. The broker heard nothing of it for long, and has now given it to us again.
                 newest.send_replace(Arc::clone(&self.message));
                 return;
             }
-            running.insert(key.clone(), watch::Sender::new(Arc::clone(&self.message)));
-        }
-        let alive = self.stay_alive(&key);
-        let done = Box::pin(self.handle(&key, stop)).await;
-        alive.abort();
-        let newest = lock(&shared.running).remove(&key);
-        let message = newest.map_or_else(|| Arc::clone(&self.message), |newest| Arc::clone(&newest.borrow()));
+            let newest = watch::Sender::new(Arc::clone(&self.message));
+            let (told, alive) = (newest.subscribe(), self.stay_alive(newest.subscribe()));
+            running.insert(key.clone(), newest);
+            Underway { shared: Arc::clone(shared), key: key.clone(), newest: told, _alive: alive }
+        };
+        // What it locks is sound also after a panic.
+        let done = match AssertUnwindSafe(Box::pin(self.handle(&key, stop))).catch_unwind().await {
+            Ok(done) => done,
+            Err(_) => {
+                let why = "this is a mistake in tapline: a part of the worker panicked, and the run was lost";
+                let result = JobResult::not_started("", "", self.named(why), exit::INCOMPLETE);
+                self.store(&key, End::Over(Box::new(result)), None, None).await
+            }
+        };
+        let message = Arc::clone(&underway.newest.borrow());
+        drop(underway);
         let _ = match done {
             Done::Stored | Done::Stopped => tokio::time::timeout(ACKNOWLEDGED, message.double_ack()).await,
             Done::GivenBack(_, delay) => {
@@ -84,11 +97,9 @@ impl Taken {
     }
 
     /// Tells the broker that the run is under way, as long as it is.
-    fn stay_alive(&self, key: &str) -> JoinHandle<()> {
-        let newest = lock(&self.shared.running).get(key).map(watch::Sender::subscribe);
+    fn stay_alive(&self, newest: watch::Receiver<Arc<Message>>) -> Following {
         let every = (self.ack_wait / 3).max(Duration::from_millis(50));
-        tokio::spawn(async move {
-            let Some(newest) = newest else { return };
+        Following::of(async move {
             loop {
                 tokio::time::sleep(every).await;
                 let message = Arc::clone(&newest.borrow());
@@ -127,12 +138,12 @@ impl Taken {
         }
         let control = control.map(|found| found.value).unwrap_or_default();
         shared.tell(&batch_key, control);
-        if control.stop > 0 {
+        if control.begins_nothing() {
             self.store(key, End::CutOff, None, None).await;
             return Done::Stopped;
         }
         if let Some(limit) = limit {
-            return self.back(&batch, &name, "its account has reached its limit", until(limit.until));
+            return self.back(&batch, &name, LIMIT, until(limit.until));
         }
         let attempt = match self.attempt(&order, job, run.as_ref()).await {
             Ok(attempt) => attempt,
@@ -185,7 +196,15 @@ impl Taken {
     /// The run to be made, or the result of a job that does not go on.
     async fn attempt(&self, order: &Order, job: Job, run: Option<&Found<RunOf>>) -> Result<Attempt, Box<JobResult>> {
         let last = run.map(|run| run.value.clone()).unwrap_or_default();
+        if last.attempt >= MOST_RUNS {
+            let why = self.named(&format!("the broker says that it had {} runs, which cannot be", last.attempt));
+            return Err(Box::new(JobResult::not_started(&job.name, &job.step, why, exit::USAGE)));
+        }
         let is_mine = last.worker == self.shared.id;
+        // A session is where it was made.
+        let is_here =
+            |id: &String| last.session.as_ref().is_some_and(|session| session.id == *id && session.worker == self.shared.id);
+        let session = order.session.clone().filter(is_here);
         let was_cut_off = match last.attempt {
             0 => false,
             // It comes again, and has no outcome: its worker died, or gave it back.
@@ -196,8 +215,7 @@ impl Taken {
             last.attempt,
             order.retries,
             self.shared.place.store.folder().join(&order.recording),
-            // A session is where it was made.
-            order.session.clone().filter(|_| is_mine),
+            session,
             was_cut_off && is_mine,
         );
         let fails = was_cut_off && !is_mine && job.cut_off == CutOff::Fail;
@@ -225,49 +243,71 @@ impl Taken {
         let of_batch = |what: &str| folder.join(what).join(names::token(&order.batch));
         let mut place = shared.place.clone();
         place.redact |= order.redact;
-        let places = Places { worktrees: of_batch("worktrees"), notes: of_batch("worktree-notes") };
+        let places = worktrees(&folder, &names::token(&order.batch));
         let workshop = Workshop { place, worktrees: places, patches: of_batch("patches") };
         let (news, told) = mpsc::unbounded_channel();
         let told = tokio::spawn(tell(Arc::clone(shared), order.batch.clone(), told));
         let (stops, stopped) = watch::channel(0);
-        let stopping = tokio::spawn(stop_with(names::token(&order.batch), shared.stopped.subscribe(), stop, stops));
+        let stopping = Following::of(stop_with(names::token(&order.batch), shared.stopped.subscribe(), stop, stops));
         let watch = Watch { news, doing: order.doing, stop: stopped };
         let (number, account, name) = (attempt.number, attempt.job.account.clone(), attempt.job.name.clone());
+        let (agent, first) = (attempt.job.agent, attempt.recording.clone());
         let (revision, last) = run.map_or((NEW, RunOf::default()), |run| (run.revision, run.value));
         let note = RunOf {
             order: order.order,
             attempt: number,
             worker: shared.id.clone(),
+            process: shared.process.clone(),
+            given_back: false,
+            session: last.session.clone(),
             recording: name_of(&attempt_folder(PathBuf::from(&order.recording), number)),
-            spent: last.spent,
+            spent: last.spent.clone(),
         };
         let recording = attempt_folder(attempt.recording.clone(), number);
         let sent = Mutex::new(None);
         let begin = |_| async {
-            let batch = names::token(&order.batch);
-            // What was done since it was asked may have taken long.
-            if let Some(limit) = queue.limit(&account, unix_now()).await {
-                return Err(Done::GivenBack("its account has reached its limit", until(limit.until)));
-            }
-            if !queue.runs.swap(&names::job_key(&order.batch, &name), &written(&note), revision).await {
+            let (batch, key) = (names::token(&order.batch), names::job_key(&order.batch, &name));
+            if !queue.runs.swap(&key, &written(&note), revision).await {
                 return Err(Done::GivenBack("another worker has it", Duration::from_secs(1)));
             }
-            // Whoever stops the batch looks for the note afterwards: one of the two sees the other.
-            let control = queue.control.get::<Control>(&batch).await.map(|found| found.value).unwrap_or_default();
+            // Whoever stops the batch looks for the note afterwards: one of the two sees the other. What was done since these were read
+            // may have taken long, the limit, too.
+            let (control, limit) = tokio::join!(queue.control.get::<Control>(&batch), queue.limit(&account, unix_now()));
+            let control = control.map(|found| found.value).unwrap_or_default();
             shared.tell(&batch, control);
-            if control.stop > 0 {
-                return Err(Done::Stopped);
+            let kept_from = match limit {
+                _ if control.begins_nothing() => Some(Done::Stopped),
+                Some(limit) => Some(Done::GivenBack(LIMIT, until(limit.until))),
+                None => None,
+            };
+            if let Some(done) = kept_from {
+                // It did not begin, so nobody must take it for a run that was cut off.
+                let take_back = |now: &mut RunOf| {
+                    let is_ours = *now == note;
+                    if is_ours {
+                        now.clone_from(&last);
+                    }
+                    is_ours
+                };
+                queue.runs.change(&key, take_back).await;
+                return Err(done);
             }
+            lock(&shared.told_back).retain(|(job, _)| *job != key);
             let _ = shared.news.send(WorkerNews::Began { batch: order.batch.clone(), job: name.clone(), attempt: number });
             *lock(&sent) = self.ship(&order.batch, &recording);
             Ok(())
         };
         let made = workshop.make(attempt, watch, begin).await;
-        stopping.abort();
+        drop(stopping);
         // A limit that the run learned is known to all before its outcome is, and its recording is there.
         let _ = told.await;
         let sent = lock(&sent).take();
         self.seal(sent).await;
+        if let Ok(Made { begun: Some(_), end: AttemptEnd::CutOff, .. }) = &made {
+            // The job may go on elsewhere, where this is not known.
+            let cost = tokio::task::spawn_blocking(move || work::cost_of_all(agent, &first, number)).await;
+            self.leave(order, &name, cost.ok().flatten(), None).await;
+        }
         made.map(|made| (made, note))
     }
 
@@ -306,12 +346,19 @@ impl Taken {
                 }
             }
             AttemptEnd::Again(again) => {
-                self.spend(order, name, again.cost_usd).await;
+                self.leave(order, name, again.cost_usd, again.session.clone()).await;
                 run.add_others(&shared.id, &mut again.cost_usd);
             }
             AttemptEnd::CutOff => {
                 let is_batch = shared.stopped.borrow().contains_key(&batch);
                 if !is_batch {
+                    // Whoever stops the batch must not wait for it.
+                    let give_back = |now: &mut RunOf| {
+                        now.process == run.process
+                            && now.attempt == run.attempt
+                            && !std::mem::replace(&mut now.given_back, true)
+                    };
+                    queue.runs.change(&names::job_key(&order.batch, name), give_back).await;
                     drop(made.noted().await);
                     return self.back(&order.batch, name, "this worker stops", Duration::ZERO);
                 }
@@ -337,45 +384,68 @@ impl Taken {
         if let Some((_, path)) = patch {
             let _ = std::fs::remove_file(path);
         }
-        let how = match made.noted().await.end {
-            AttemptEnd::Over(result) => result.outcome.word().to_owned(),
-            AttemptEnd::Again(_) => "failed, and is tried again".to_owned(),
-            AttemptEnd::CutOff => "stopped".to_owned(),
-        };
-        let _ = shared.news.send(WorkerNews::Ended { batch: order.batch.clone(), job: name.to_owned(), how });
+        let (batch, job) = (order.batch.clone(), name.to_owned());
+        let _ = shared.news.send(match made.noted().await.end {
+            AttemptEnd::Over(result) => WorkerNews::Ended { batch, job, outcome: result.outcome },
+            AttemptEnd::Again(again) => WorkerNews::Again { batch, job, why: again.error },
+            AttemptEnd::CutOff => WorkerNews::Stopped { batch, job },
+        });
         done
     }
 
-    /// Notes what the runs of a job cost here, for whoever makes the next one.
-    async fn spend(&self, order: &Order, name: &str, cost_usd: Option<f64>) {
-        let Some(usd) = cost_usd else { return };
-        let (runs, key) = (&self.shared.queue.runs, names::job_key(&order.batch, name));
-        while let Some(Found { mut value, revision }) = runs.get::<RunOf>(&key).await {
-            value.spent.insert(self.shared.id.clone(), usd);
-            if runs.swap(&key, &written(&value), revision).await {
-                break;
-            }
-        }
+    /// Notes for whoever makes the next run of a job what its runs cost here, and which session is here.
+    async fn leave(&self, order: &Order, name: &str, cost_usd: Option<f64>, session: Option<String>) {
+        let me = &self.shared.id;
+        let session = session.map(|id| SessionOf { id, worker: me.clone() });
+        let note = |run: &mut RunOf| {
+            let before = run.clone();
+            run.spent.extend(cost_usd.map(|usd| (me.clone(), usd)));
+            run.session = session.clone().or(run.session.take());
+            *run != before
+        };
+        self.shared.queue.runs.change(&names::job_key(&order.batch, name), note).await;
     }
 
     /// Stores the outcome of an order. The first one counts.
     async fn store(&self, key: &str, end: End, recording: Option<String>, patch: Option<String>) -> Done {
         let queue = &self.shared.queue;
-        let outcome = Outcome { worker: self.shared.options.name.clone(), end, recording, patch };
+        let again_after_s = match &end {
+            End::Again(again) => u64::try_from(again.at.saturating_sub(unix_now())).unwrap_or_default(),
+            End::Over(_) | End::CutOff => 0,
+        };
+        let worker = self.shared.options.name.clone();
+        let outcome = Outcome { worker, end, recording, patch, again_after_s };
         let value = queue.pack(key, &outcome).await;
         queue.outcomes.swap(key, &value, NEW).await;
         Done::Stored
     }
 
     fn back(&self, batch: &str, job: &str, why: &'static str, delay: Duration) -> Done {
-        let (batch, job) = (batch.to_owned(), job.to_owned());
-        let _ = self.shared.news.send(WorkerNews::GivenBack { batch, job, why });
+        // One that waits for a limit comes again and again.
+        if lock(&self.shared.told_back).insert((names::job_key(batch, job), why)) {
+            let (batch, job) = (batch.to_owned(), job.to_owned());
+            let _ = self.shared.news.send(WorkerNews::GivenBack { batch, job, why });
+        }
         Done::GivenBack(why, delay)
     }
 
     /// A failure that is this worker's: people must know where to look.
     fn named(&self, why: &str) -> String {
         format!("worker {}: {why}", self.shared.options.name)
+    }
+}
+
+/// A run that is under way. When it is dropped, the broker is not told any more that it is.
+struct Underway {
+    shared: Arc<Workbench>,
+    key: String,
+    newest: watch::Receiver<Arc<Message>>,
+    _alive: Following,
+}
+
+impl Drop for Underway {
+    fn drop(&mut self) {
+        lock(&self.shared.running).remove(&self.key);
     }
 }
 
@@ -392,7 +462,10 @@ async fn tell(shared: Arc<Workbench>, batch: String, mut told: mpsc::UnboundedRe
         match news {
             JobNews::Limit(limit) => {
                 shared.queue.reach_limit(&limit).await;
-                let _ = shared.news.send(WorkerNews::Limit(limit));
+                // A run says it as soon as it knows it, and once more at its end.
+                if lock(&shared.told_limits).insert(limit.account.clone(), limit.until) != Some(limit.until) {
+                    let _ = shared.news.send(WorkerNews::Limit(limit));
+                }
             }
             JobNews::Doing { job, what } => {
                 let _ = shared.queue.client.publish(subject.clone(), written(&(job, what))).await;

@@ -61,7 +61,7 @@ fn words(what: &str, error: &(dyn Error + Send + Sync)) -> String {
 
 /// Whether these are the broker's words for a stream or an account that is full.
 pub(crate) fn is_full(why: &str) -> bool {
-    ["maximum", "insufficient", "exceeded", "no space"].iter().any(|word| why.contains(word))
+    !why.contains("max payload") && ["maximum", "insufficient", "exceeded", "no space"].iter().any(|word| why.contains(word))
 }
 
 /// An error with all its causes.

@@ -1,6 +1,6 @@
 //! What all runs of a worker have in common, and what a worker tells.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +13,9 @@ use super::outbox::Outbox;
 use super::post::Post;
 use super::queue::Queue;
 use crate::note::AccountLimit;
+use crate::result::JobOutcome;
 use crate::work::Workplace;
+use crate::worktree::Places;
 
 /// What a worker is like.
 #[derive(Clone, Debug, Default)]
@@ -51,8 +53,24 @@ pub enum WorkerNews {
         batch: String,
         /// The job's name.
         job: String,
-        /// How, in a word or two.
-        how: String,
+        /// How the job has ended.
+        outcome: JobOutcome,
+    },
+    /// A run failed, and the job is tried again, here or elsewhere.
+    Again {
+        /// The batch's id.
+        batch: String,
+        /// The job's name.
+        job: String,
+        /// Why it failed.
+        why: Option<String>,
+    },
+    /// A run was stopped with its batch.
+    Stopped {
+        /// The batch's id.
+        batch: String,
+        /// The job's name.
+        job: String,
     },
     /// A run goes on elsewhere, for this reason.
     GivenBack {
@@ -84,12 +102,18 @@ pub(super) struct Workbench {
     pub(super) options: WorkerOptions,
     /// That of the data folder: what this worker recorded before is here.
     pub(super) id: String,
+    /// That of this process.
+    pub(super) process: String,
     pub(super) news: mpsc::UnboundedSender<WorkerNews>,
     /// How far each batch is to be stopped.
     pub(super) stopped: watch::Sender<BTreeMap<String, u32>>,
     /// The runs that are under way here, by the key of their outcome, each with its newest message.
     pub(super) running: Mutex<BTreeMap<String, watch::Sender<Arc<Message>>>>,
-    pub(super) places: Semaphore,
+    /// The jobs that were given back, and why: people are told once.
+    pub(super) told_back: Mutex<BTreeSet<(String, &'static str)>>,
+    /// The limits that people were told of.
+    pub(super) told_limits: Mutex<BTreeMap<String, i64>>,
+    pub(super) places: Arc<Semaphore>,
 }
 
 impl Workbench {
@@ -111,4 +135,9 @@ impl Workbench {
         };
         of(Some(agent)).or_else(|| of(None))
     }
+}
+
+/// Where the worktrees of a batch are.
+pub(super) fn worktrees(folder: &Path, batch: &str) -> Places {
+    Places { worktrees: folder.join("worktrees").join(batch), notes: folder.join("worktree-notes").join(batch) }
 }

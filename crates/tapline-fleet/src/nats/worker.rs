@@ -8,26 +8,26 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use async_nats::jetstream::consumer::{Consumer, pull};
-use async_nats::jetstream::{AckKind, Message};
+use async_nats::jetstream::AckKind;
 use futures_util::StreamExt as _;
 use rustix::fs::{FlockOperation, flock};
 use tapline_recording::create_private_folder;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 
-use super::bucket::written;
+use super::bucket::{Following, written};
 use super::connect::{Broker, BrokerError};
-use super::lock;
-use super::order::{Control, WorkerCard};
+use super::order::{Control, End, Outcome, RunOf, WorkerCard};
 use super::outbox::Outbox;
 use super::post::Post;
 use super::queue::{Class, Queue};
 use super::ship::resend;
 use super::taken::Taken;
-use super::workbench::{Workbench, WorkerNews, WorkerOptions};
+use super::workbench::{Workbench, WorkerNews, WorkerOptions, worktrees};
+use super::{lock, names};
 use crate::identity::identity;
 use crate::work::Workplace;
+use crate::worktree;
 
 /// Why a worker cannot begin.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +61,10 @@ pub struct Worker {
 
 /// How long the broker waits for a run that a worker can take.
 const PULL: Duration = Duration::from_secs(5);
+/// How long a worker that is to be killed waits for its runs, and one that ends for the broker.
+const ENDS: Duration = Duration::from_secs(5);
+/// How often a worker that has nothing to do looks for worktrees that nobody needs any more.
+const TIDY: Duration = Duration::from_secs(600);
 /// How often a worker says that it is there.
 const HERE: Duration = Duration::from_secs(10);
 
@@ -81,8 +85,9 @@ impl Worker {
         let post = Post::of(queue.context.clone()).await?;
         // Recordings of an earlier process that was killed.
         resend(&post, &outbox).map_err(file)?;
-        let places = Semaphore::new(options.places.max(1));
+        let places = Arc::new(Semaphore::new(options.places.max(1)));
         let shared = Workbench {
+            process: queue.client.new_inbox(),
             queue,
             post,
             outbox,
@@ -91,6 +96,8 @@ impl Worker {
             news,
             stopped: watch::Sender::new(BTreeMap::new()),
             running: Mutex::default(),
+            told_back: Mutex::default(),
+            told_limits: Mutex::default(),
             places,
             options,
         };
@@ -107,7 +114,7 @@ impl Worker {
                 let _ = news.send(WorkerNews::Trouble(what));
             }
         });
-        let here = tokio::spawn(Arc::clone(&shared).say_here());
+        let here = [Following::of(Arc::clone(&shared).say_here()), Following::of(Arc::clone(&shared).tidy())];
         let tells = Arc::clone(&shared);
         let controls = shared.queue.control.follow(">".to_owned(), move |batch, value| {
             let control: Control = value.and_then(|value| serde_json::from_slice(value).ok()).unwrap_or_default();
@@ -129,9 +136,7 @@ impl Worker {
                     // The name is not believed: the labels are what counts.
                     let fits = class.fits(&shared.options.labels, &shared.options.require) && class.name() == name;
                     if fits && known.insert(name.clone()) {
-                        for _ in 0..shared.options.places.max(1) {
-                            pulling.spawn(Arc::clone(&shared).pull(name.clone(), stop.clone()));
-                        }
+                        pulling.spawn(Arc::clone(&shared).pull(name.clone(), stop.clone()));
                     }
                 }
                 _ = stopping.wait_for(|level| *level > 0) => break,
@@ -140,11 +145,24 @@ impl Worker {
         drop(follows);
         let running = lock(&shared.running).len();
         let _ = shared.news.send(WorkerNews::Stopping { running });
-        while pulling.join_next().await.is_some() {}
-        drop(controls);
-        here.abort();
-        shared.queue.workers.try_remove(&shared.id).await;
-        let _ = shared.queue.client.flush().await;
+        // The third time, nobody waits for long: what was recorded is here, and is found when the worker is started again.
+        let ended = async { while pulling.join_next().await.is_some() {} };
+        let killed = async {
+            let _ = stopping.wait_for(|level| *level > 2).await;
+            let _ = tokio::time::timeout(ENDS, stopping.wait_for(|level| *level > 3)).await;
+        };
+        tokio::select! {
+            () = ended => {}
+            () = killed => {}
+        }
+        pulling.shutdown().await;
+        drop((controls, here));
+        let leaves = async {
+            shared.queue.workers.try_remove(&shared.id).await;
+            let _ = shared.queue.client.flush().await;
+        };
+        // A broker that is away never answers.
+        let _ = tokio::time::timeout(ENDS, leaves).await;
         told.abort();
     }
 }
@@ -153,13 +171,48 @@ impl Workbench {
     /// Says that it is there, until it ends.
     async fn say_here(self: Arc<Self>) {
         let WorkerOptions { name, places, labels, require, .. } = self.options.clone();
-        let card = WorkerCard { name, places, labels, require, version: env!("CARGO_PKG_VERSION").to_owned() };
+        let (version, process) = (env!("CARGO_PKG_VERSION").to_owned(), self.process.clone());
+        let card = WorkerCard { name, places, labels, require, version, process };
         let card = written(&card);
         let mut every = tokio::time::interval(HERE);
         loop {
             every.tick().await;
             self.queue.workers.try_put(&self.id, &card).await;
         }
+    }
+
+    /// Removes the worktrees of jobs that have ended elsewhere, whenever it has nothing to do.
+    async fn tidy(self: Arc<Self>) {
+        let mut every = tokio::time::interval(TIDY);
+        loop {
+            every.tick().await;
+            if lock(&self.running).is_empty() {
+                self.remove_worktrees().await;
+            }
+        }
+    }
+
+    async fn remove_worktrees(&self) {
+        let folder = self.place.store.root().join("fleet");
+        let batches = std::fs::read_dir(folder.join("worktree-notes")).into_iter().flatten().flatten();
+        for batch in batches.filter_map(|entry| entry.file_name().into_string().ok()) {
+            let places = worktrees(&folder, &batch);
+            for job in worktree::jobs(&places) {
+                let key = format!("{batch}.{}", names::token(&job));
+                let is_here =
+                    || lock(&self.running).keys().any(|order| order.rsplit_once('.').is_some_and(|(job, _)| job == key));
+                if self.has_ended(&key).await && !is_here() {
+                    worktree::remove_of(&places, job).await;
+                }
+            }
+        }
+    }
+
+    /// Whether a job has its result.
+    async fn has_ended(&self, job: &str) -> bool {
+        let Some(run) = self.queue.runs.get::<RunOf>(job).await else { return false };
+        let Some(outcome) = self.queue.outcomes.bytes(&format!("{job}.{}", run.value.order)).await else { return false };
+        self.queue.unpack::<Outcome>(&outcome.value).await.is_ok_and(|outcome| matches!(outcome.end, End::Over(_)))
     }
 
     /// Takes runs of a class, one after the other, until the worker is stopped.
@@ -169,37 +222,48 @@ impl Workbench {
             consumer = self.queue.class(&class) => consumer,
             _ = stopping.wait_for(|level| *level > 0) => return,
         };
+        let mut runs = JoinSet::new();
         loop {
-            // It asks only while it has a free place, and keeps it free for whoever comes first.
-            let next = async {
+            while runs.try_join_next().is_some() {}
+            let ask = async {
+                // It asks only while it has free places, and keeps them free for whoever comes first.
                 drop(self.places.acquire().await.ok()?);
-                next(&consumer).await
+                let wanted = self.places.available_permits().max(1);
+                consumer.batch().max_messages(wanted).expires(PULL).messages().await.ok()
             };
-            let message = tokio::select! {
-                message = next => message,
-                _ = stopping.wait_for(|level| *level > 0) => return,
+            let asked = tokio::select! {
+                asked = ask => asked,
+                _ = stopping.wait_for(|level| *level > 0) => break,
             };
-            let Some(message) = message else { continue };
-            let Ok(_place) = self.places.try_acquire() else {
-                let _ = message.ack_with(AckKind::Nak(None)).await;
-                continue;
+            let mut is_something = false;
+            let take = async {
+                let Some(mut messages) = asked else { return };
+                // A broker that went away says nothing.
+                while let Ok(Some(Ok(message))) = tokio::time::timeout(2 * PULL, messages.next()).await {
+                    is_something = true;
+                    let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+                        let _ = message.ack_with(AckKind::Nak(None)).await;
+                        continue;
+                    };
+                    let taken = Taken::new(&self, message, consumer.cached_info().config.ack_wait);
+                    let stop = stop.clone();
+                    runs.spawn(async move {
+                        taken.make(stop).await;
+                        drop(place);
+                    });
+                }
             };
-            let taken = Taken::new(&self, message, consumer.cached_info().config.ack_wait);
-            Box::pin(taken.make(stop.clone())).await;
+            tokio::select! {
+                () = take => {}
+                _ = stopping.wait_for(|level| *level > 0) => break,
+            }
+            if !is_something {
+                // It can be an error that comes at once.
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
         }
+        while runs.join_next().await.is_some() {}
     }
-}
-
-/// The next run of a class.
-async fn next(consumer: &Consumer<pull::Config>) -> Option<Message> {
-    let asked = async { consumer.batch().max_messages(1).expires(PULL).messages().await.ok()?.next().await?.ok() };
-    // A broker that went away says nothing.
-    let message = tokio::time::timeout(2 * PULL, asked).await.ok().flatten();
-    if message.is_none() {
-        // It can be an error that comes at once.
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    message
 }
 
 /// Takes the data folder for this process: two workers would take each other's runs for those of one that died.

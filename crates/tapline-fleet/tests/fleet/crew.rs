@@ -253,7 +253,12 @@ pub(crate) struct Live {
 impl Live {
     /// Waits for something to happen.
     pub(crate) fn until(&self, what: &str, is_so: impl Fn(&BatchNews) -> bool) {
-        wait_until(what, || self.happened.lock().unwrap().iter().any(&is_so));
+        wait_until(what, || self.count(&is_so) > 0);
+    }
+
+    /// How often something happened.
+    pub(crate) fn count(&self, is_so: impl Fn(&BatchNews) -> bool) -> usize {
+        self.happened.lock().unwrap().iter().filter(|event| is_so(event)).count()
     }
 }
 
@@ -326,6 +331,8 @@ pub(crate) fn play_worker(places: usize) -> bool {
     let Some(crew) = Crew::of_process() else { return false };
     let name = std::env::var("CREW_NAME").unwrap();
     let worker = crew.worker(&name, places);
+    worker.until("the worker is ready", |event| matches!(event, WorkerNews::Ready));
+    println!("the worker is ready");
     worker.until("the worker ends", |_| false);
     true
 }

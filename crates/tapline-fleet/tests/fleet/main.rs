@@ -19,4 +19,6 @@ mod recordings;
 #[cfg(test)]
 mod refused;
 #[cfg(test)]
+mod stopped;
+#[cfg(test)]
 mod survived;

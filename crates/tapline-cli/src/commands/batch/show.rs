@@ -286,7 +286,7 @@ fn time_now() -> i64 {
 }
 
 /// A time for people.
-fn time_of(seconds: i64) -> String {
+pub(crate) fn time_of(seconds: i64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "seconds of this millennium")]
     let told = rfc3339(seconds as f64);
     told.unwrap_or_else(|| "some later time".to_owned())

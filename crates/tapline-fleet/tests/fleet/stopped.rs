@@ -1,0 +1,139 @@
+//! Batches and workers that are stopped, also while the broker is away, and batches that begin nothing more.
+
+use tapline_fleet::{BatchNews, Halt, WorkerNews};
+
+use crate::broker::{Server, wait_until};
+use crate::crew::{Crew, IMPATIENT, Live, numbered, play_worker};
+
+/// How many runs ended as cut off.
+fn cut_off(live: &Live) -> usize {
+    live.count(|event| matches!(event, BatchNews::CutOff { .. }))
+}
+
+#[test]
+fn a_batch_can_be_stopped_after_its_worker_was_started_again() {
+    const TEST: &str = "stopped::a_batch_can_be_stopped_after_its_worker_was_started_again";
+    if play_worker(1) {
+        return;
+    }
+    let server = Server::start();
+    // So patient that the run does not come to the new process while the test lasts.
+    let crew = Crew::new(&server);
+    let go = crew.path("go");
+    let text = format!("[[job]]\nname = \"a\"\nprompt = \"wait a {}\"\n", go.display());
+    let mut last = None;
+    let ran = crew.run_while(
+        &text,
+        |_| {},
+        |live| {
+            let worker = crew.process(TEST, "w1");
+            wait_until("it runs", || !crew.noted("a", "began").is_empty());
+            drop(worker);
+            last = Some(crew.process(TEST, "w1"));
+            wait_until("the new process is ready", || {
+                std::fs::read_to_string(crew.path("w1.log")).unwrap_or_default().matches("the worker is ready").count() == 2
+            });
+            live.stop.send(1).unwrap();
+        },
+    );
+    assert!(ran.end.stopped && ran.end.results.is_empty(), "{:?}", ran.end);
+    std::fs::write(&go, "").unwrap();
+    let ran = crew.resume(|_| {});
+    assert_eq!(ran.outcomes(), [("a", "success")]);
+}
+
+#[test]
+fn a_batch_can_be_stopped_after_a_worker_gave_its_run_back() {
+    let server = Server::start();
+    let crew = Crew::new(&server);
+    let (worker, go) = (crew.worker("w1", 1), crew.path("go"));
+    let text = format!("[[job]]\nname = \"a\"\nprompt = \"wait a {}\"\n", go.display());
+    let ran = crew.run_while(
+        &text,
+        |_| {},
+        |live| {
+            wait_until("it runs", || !crew.noted("a", "began").is_empty());
+            worker.stop.send(2).unwrap();
+            worker.until("it gives it back", |event| matches!(event, WorkerNews::GivenBack { .. }));
+            live.stop.send(1).unwrap();
+        },
+    );
+    assert!(ran.end.stopped && ran.end.results.is_empty(), "{:?}", ran.end);
+}
+
+#[test]
+fn a_batch_and_a_worker_can_be_stopped_while_the_broker_is_away() {
+    let mut server = Server::start();
+    let mut crew = Crew::new(&server);
+    crew.patience = IMPATIENT;
+    let (worker, go) = (crew.worker("w1", 1), crew.path("go"));
+    let text = numbered(3, &format!("wait j{{n}} {}", go.display()));
+    let ran = crew.run_while(
+        &text,
+        |options| (options.jobs, options.by_workers) = (3, false),
+        |live| {
+            wait_until("one runs, and two wait", || {
+                crew.journal().len() == 3 && (1..=3).any(|n| !crew.noted(&format!("j{n}"), "began").is_empty())
+            });
+            server.kill();
+            // Its outcome cannot be stored.
+            std::fs::write(&go, "").unwrap();
+            live.stop.send(2).unwrap();
+        },
+    );
+    assert!(ran.end.stopped && ran.end.results.is_empty(), "{:?}", ran.end);
+    worker.stop(3);
+    server.again();
+    let worker = crew.worker("w1", 1);
+    let ran = crew.resume(|_| {});
+    assert!(ran.end.is_complete() && ran.outcomes().iter().all(|(_, how)| *how == "success"), "{:?}", ran.outcomes());
+    drop(worker);
+}
+
+#[test]
+fn what_waits_on_the_queue_does_not_overrun_the_budget() {
+    const JOBS: usize = 40;
+    let server = Server::start();
+    let crew = Crew::new(&server);
+    let _worker = crew.worker("w1", 1);
+    let file = |n: usize| crew.path(&format!("go-{n}"));
+    let text = numbered(JOBS, &format!("wait j{{n}} {}{{n}}", crew.path("go-").display()));
+    let began = |n: &usize| !crew.noted(&format!("j{n}"), "began").is_empty();
+    let ran = crew.run_while(
+        &text,
+        |options| (options.jobs, options.by_workers, options.budget_usd) = (JOBS, false, Some(0.01)),
+        |live| {
+            wait_until("all are ordered, and one runs", || crew.journal().len() == JOBS && (1..=JOBS).any(|n| began(&n)));
+            let first = (1..=JOBS).find(began).unwrap();
+            std::fs::write(file(first), "").unwrap();
+            // The next one may have begun before anybody knew what the first cost.
+            wait_until("the others are withdrawn", || cut_off(live) >= JOBS - 2);
+            (1..=JOBS).for_each(|n| std::fs::write(file(n), "").unwrap());
+        },
+    );
+    let done = ran.end.results.len();
+    assert!((1..=2).contains(&done), "{:?}", ran.outcomes());
+    assert_eq!(ran.end.halt, Some(Halt::Budget));
+    assert_eq!((1..=JOBS).filter(began).count(), done, "nothing else was begun");
+    let ran = crew.resume(|options| options.budget_usd = Some(10.0));
+    assert!(ran.end.is_complete() && ran.outcomes().iter().all(|(_, how)| *how == "success"), "{:?}", ran.outcomes());
+    assert!((1..=JOBS).all(|n| ran.result(&format!("j{n}")).attempts == 1), "what did not begin was not cut off");
+}
+
+#[test]
+fn only_workers_that_fit_are_counted() {
+    let server = Server::start();
+    let crew = Crew::new(&server);
+    let mut other = crew.options("other", 5);
+    other.require = vec!["repo=other".to_owned()];
+    let _workers = [crew.worker("w1", 1), crew.worker_with("other", other)];
+    let go = crew.path("go");
+    crew.run_while(
+        &numbered(2, &format!("wait j{{n}} {}", go.display())),
+        |_| {},
+        |live| {
+            live.until("one worker counts", |event| matches!(event, BatchNews::Workers { workers: 1, places: 1 }));
+            std::fs::write(&go, "").unwrap();
+        },
+    );
+}
