@@ -59,8 +59,8 @@ pub struct Worker {
     _lock: std::fs::File,
 }
 
-/// How long the broker waits for a run that a worker can take.
-const PULL: Duration = Duration::from_secs(5);
+/// How long the broker waits for a run that a worker can take. A worker that is to stop waits as long.
+const PULL: Duration = Duration::from_secs(2);
 /// How often a worker says that it is there.
 const HERE: Duration = Duration::from_secs(10);
 
@@ -171,16 +171,19 @@ impl Workbench {
         };
         loop {
             // It asks only while it has a free place, and keeps it free for whoever comes first.
-            let next = async {
-                drop(self.places.acquire().await.ok()?);
-                next(&consumer).await
-            };
-            let message = tokio::select! {
-                message = next => message,
+            tokio::select! {
+                biased;
                 _ = stopping.wait_for(|level| *level > 0) => return,
+                place = self.places.acquire() => drop(place),
+            }
+            // Who has asked waits for the answer, also if the worker is to stop: a run on its way to nobody would be missing for long.
+            let message = tokio::select! {
+                message = next(&consumer) => message,
+                _ = stopping.wait_for(|level| *level > 1) => return,
             };
             let Some(message) = message else { continue };
-            let Ok(_place) = self.places.try_acquire() else {
+            let place = self.places.try_acquire().ok().filter(|_| *stop.borrow() == 0);
+            let Some(_place) = place else {
                 let _ = message.ack_with(AckKind::Nak(None)).await;
                 continue;
             };
