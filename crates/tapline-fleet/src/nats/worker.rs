@@ -59,8 +59,8 @@ pub struct Worker {
     _lock: std::fs::File,
 }
 
-/// How long the broker waits for a run that a worker can take.
-const PULL: Duration = Duration::from_secs(5);
+/// How long the broker waits for a run that a worker can take. A worker that is to stop waits as long.
+const PULL: Duration = Duration::from_secs(2);
 /// How long a worker that is to be killed waits for its runs, and one that ends for the broker.
 const ENDS: Duration = Duration::from_secs(5);
 /// How often a worker that has nothing to do looks for worktrees that nobody needs any more.
@@ -225,23 +225,21 @@ impl Workbench {
         let mut runs = JoinSet::new();
         loop {
             while runs.try_join_next().is_some() {}
-            let ask = async {
-                // It asks only while it has free places, and keeps them free for whoever comes first.
-                drop(self.places.acquire().await.ok()?);
-                let wanted = self.places.available_permits().max(1);
-                consumer.batch().max_messages(wanted).expires(PULL).messages().await.ok()
-            };
-            let asked = tokio::select! {
-                asked = ask => asked,
+            // It asks only while it has free places, and keeps them free for whoever comes first.
+            tokio::select! {
+                biased;
                 _ = stopping.wait_for(|level| *level > 0) => break,
-            };
+                place = self.places.acquire() => drop(place),
+            }
             let mut is_something = false;
             let take = async {
-                let Some(mut messages) = asked else { return };
+                let wanted = self.places.available_permits().max(1);
+                let Ok(mut messages) = consumer.batch().max_messages(wanted).expires(PULL).messages().await else { return };
                 // A broker that went away says nothing.
                 while let Ok(Some(Ok(message))) = tokio::time::timeout(2 * PULL, messages.next()).await {
                     is_something = true;
-                    let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+                    let place = Arc::clone(&self.places).try_acquire_owned().ok().filter(|_| *stop.borrow() == 0);
+                    let Some(place) = place else {
                         let _ = message.ack_with(AckKind::Nak(None)).await;
                         continue;
                     };
@@ -253,9 +251,10 @@ impl Workbench {
                     });
                 }
             };
+            // Who has asked waits for the answer, also if the worker is to stop: a run on its way to nobody would be missing for long.
             tokio::select! {
                 () = take => {}
-                _ = stopping.wait_for(|level| *level > 0) => break,
+                _ = stopping.wait_for(|level| *level > 1) => break,
             }
             if !is_something {
                 // It can be an error that comes at once.

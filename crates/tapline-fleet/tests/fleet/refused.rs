@@ -121,3 +121,17 @@ fn jobs_and_workers_find_each_other_by_labels() {
     assert!(crew.traces("nobody").is_empty(), "nobody may run it");
     assert!(ran.end.stopped);
 }
+
+#[test]
+fn a_data_folder_has_one_worker() {
+    let server = Server::start();
+    let crew = Crew::new(&server);
+    let worker = crew.worker("w1", 1);
+    worker.until("it is ready", |event| matches!(event, tapline_fleet::WorkerNews::Ready));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (news, _) = tokio::sync::mpsc::unbounded_channel();
+    let broker = crew.broker();
+    let second = tapline_fleet::Worker::open(&broker, crew.place("w1"), options("second", 1), news);
+    let error = runtime.block_on(second).expect_err("the folder is taken");
+    assert!(matches!(error, WorkerError::Taken(_)), "{error:?}");
+}
