@@ -318,7 +318,7 @@ mod tests {
             let Some(value) = value(key, &folder) else { continue };
             all.push((*key, value.clone()));
             // A commit to begin with needs a worktree.
-            let with = (*key == "base").then(|| ("worktree", json!(true)));
+            let with = (*key == "base").then_some(("worktree", json!(true)));
             let one = job(with.into_iter().chain([(*key, value)]));
             assert_ne!(format!("{one:?}"), format!("{plain:?}"), "{key} changes the job");
             assert_eq!(format!("{:?}", travelled(&one)), format!("{one:?}"), "{key} travels");

@@ -53,8 +53,8 @@ enum Kept {
 }
 
 impl Workshop {
-    /// Makes a run. `begin` is called before the agent is started; if it fails, nothing is.
-    pub(crate) async fn make<E, F>(&self, attempt: Attempt, watch: Watch, begin: impl FnOnce(RunBegun) -> F) -> Result<Made, E>
+    /// Makes a run. `start` is called before the agent is started; if it fails, nothing is.
+    pub(crate) async fn make<E, F>(&self, attempt: Attempt, watch: Watch, start: impl FnOnce(RunBegun) -> F) -> Result<Made, E>
     where
         F: Future<Output = Result<(), E>>,
     {
@@ -90,7 +90,7 @@ impl Workshop {
                 recording: attempt.recording.clone(),
                 session: attempt.before.session.clone(),
             };
-            begin(note.clone()).await?;
+            start(note.clone()).await?;
             begun = Some(note);
             work::run(&self.place, &attempt, worktree.as_ref().map(|(worktree, _)| worktree), watch).await
         };

@@ -91,7 +91,7 @@ impl Nats {
         redact: bool,
     ) -> Result<(Self, Vec<BatchNote>), NatsError> {
         let (told, trouble) = mpsc::unbounded_channel();
-        let queue = Queue::open(broker, &format!("tapline batch {}", folder.id()), told).await?;
+        let queue = Box::pin(Queue::open(broker, &format!("tapline batch {}", folder.id()), told)).await?;
         if redact {
             folder.redact()?;
         }
@@ -294,11 +294,11 @@ impl Nats {
                 result.patch = None;
                 result.warnings.extend(warning);
                 if let Some(object) = outcome.patch {
-                    let patch = tokio::select! {
-                        patch = self.patch(job, &object) => patch,
+                    let kept = tokio::select! {
+                        kept = self.patch(job, &object) => kept,
                         () = rises(&mut kill, 1) => return AttemptEnd::CutOff,
                     };
-                    match patch {
+                    match kept {
                         Ok(path) => result.patch = Some(path.display().to_string()),
                         Err(why) => result.warnings.push(format!("patch: what the agent changed is not here: {why}")),
                     }
@@ -378,12 +378,13 @@ impl Engine for Nats {
                 outcome = self.outcome(&job, order) => outcome,
                 () = rises(&mut stop, 0) => return Ok(Attempted { begun: None, end: AttemptEnd::CutOff }),
             };
-            match outcome {
-                Some(outcome) => match self.end(&attempt, &outcome, watch.stop.clone()).await {
+            if let Some(outcome) = outcome {
+                match self.end(&attempt, &outcome, watch.stop.clone()).await {
+                    // Somebody does not want to wait for the broker: it is read later.
+                    end @ AttemptEnd::CutOff if *watch.stop.borrow() > 0 => return self.ended(None, end).await,
                     AttemptEnd::CutOff => order = attempt.number,
                     end => return self.ended(None, end).await,
-                },
-                None => {}
+                }
             }
         }
         let begun = RunBegun {
@@ -482,7 +483,7 @@ impl Engine for Nats {
 /// Waits until somebody asks to stop more often than this.
 async fn rises(stop: &mut watch::Receiver<u32>, level: u32) {
     if stop.wait_for(|now| *now > level).await.is_err() {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

@@ -184,7 +184,7 @@ impl Worker {
         let file = |error| WorkerError::File { path: folder.clone(), error };
         let (id, outbox) = (identity(&place.store).map_err(file)?, Outbox::of(&place.store).map_err(file)?);
         let (told, trouble) = mpsc::unbounded_channel();
-        let queue = Queue::open(broker, &format!("tapline worker {}", options.name), told).await?;
+        let queue = Box::pin(Queue::open(broker, &format!("tapline worker {}", options.name), told)).await?;
         let post = Post::of(queue.context.clone()).await?;
         // Recordings of an earlier process that was killed.
         resend(&post, &outbox).map_err(file)?;
@@ -221,7 +221,7 @@ impl Worker {
         let tells = Arc::clone(&shared);
         let controls = shared.queue.control.follow(">".to_owned(), move |batch, value| {
             let control: Control = value.and_then(|value| serde_json::from_slice(value).ok()).unwrap_or_default();
-            tells.tell(batch, &control);
+            tells.tell(batch, control);
         });
         let (found, mut classes) = mpsc::unbounded_channel();
         let follows = shared.queue.classes.follow(">".to_owned(), move |name, value| {
@@ -319,7 +319,7 @@ impl Shared {
     }
 
     /// A batch is to be stopped so far.
-    pub(super) fn tell(&self, batch: &str, control: &Control) {
+    pub(super) fn tell(&self, batch: &str, control: Control) {
         self.stopped.send_if_modified(|all| {
             if control.stop == 0 {
                 return all.remove(batch).is_some();

@@ -4,7 +4,7 @@ use async_nats::jetstream;
 use tapline_fleet::{BatchFolder, BatchNews, Broker, BrokerError, Nats, NatsError, WorkerError};
 use tapline_session::text::with_causes;
 
-use crate::broker::Server;
+use crate::broker::{Server, wait_until};
 use crate::crew::{Crew, numbered};
 
 /// Why a batch cannot be opened with this broker.
@@ -111,7 +111,7 @@ fn jobs_and_workers_find_each_other_by_labels() {
         jobs,
         |options| (options.jobs, options.by_workers) = (4, false),
         |live| {
-            crate::broker::wait_until("three have ended", || crew.ended().len() == 3);
+            wait_until("three have ended", || crew.ended().len() == 3);
             live.stop.send(1).unwrap();
         },
     );
@@ -120,4 +120,31 @@ fn jobs_and_workers_find_each_other_by_labels() {
     assert_eq!(crew.store_of("strong").list().unwrap().len(), 2, "web and gpu");
     assert!(crew.traces("nobody").is_empty(), "nobody may run it");
     assert!(ran.end.stopped);
+}
+
+#[test]
+fn a_number_of_runs_that_cannot_be() {
+    let server = Server::start();
+    let crew = Crew::new(&server);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let ran = crew.run_while(
+        "[[job]]\nname = \"a\"\nprompt = \"say a\"\n",
+        |_| {},
+        |_| {
+            wait_until("it is ordered", || crew.journal().len() == 1);
+            let batch = std::fs::read_dir(crew.path("home/batches")).unwrap().next().unwrap().unwrap().file_name();
+            runtime.block_on(async {
+                let context = jetstream::new(async_nats::connect(server.url()).await.unwrap());
+                let runs = context.get_key_value("tapline-runs").await.unwrap();
+                let note = format!(r#"{{"order":1,"attempt":{},"worker":"x"}}"#, u64::MAX);
+                runs.put(format!("{}.a", batch.to_str().unwrap()), note.into()).await.unwrap();
+            });
+            let worker = crew.worker("w1", 1);
+            wait_until("it has ended", || crew.ended().len() == 1);
+            drop(worker);
+        },
+    );
+    let error = ran.result("a").error.clone().unwrap_or_default();
+    assert!(error.contains("worker w1") && error.contains("runs, which cannot be"), "{error}");
+    assert!(crew.traces("a").is_empty());
 }

@@ -160,10 +160,10 @@ impl Show {
 pub(crate) fn told(news: &CollectNews) {
     match news {
         CollectNews::Damaged { recording, why } => {
-            output::tell(&format!("the recording {recording} is not as its original: {why}"))
+            output::tell(&format!("the recording {recording} is not as its original: {why}"));
         }
         CollectNews::Refused { subject, why } => {
-            output::tell(&format!("a message with the subject {subject} is refused: {why}"))
+            output::tell(&format!("a message with the subject {subject} is refused: {why}"));
         }
         CollectNews::Trouble { why } => output::tell(&format!("{why}; tried again")),
         _ => {}
