@@ -294,11 +294,11 @@ impl Nats {
                 result.patch = None;
                 result.warnings.extend(warning);
                 if let Some(object) = outcome.patch {
-                    let patch = tokio::select! {
-                        patch = self.patch(job, &object) => patch,
+                    let kept = tokio::select! {
+                        kept = self.patch(job, &object) => kept,
                         () = rises(&mut kill, 1) => return AttemptEnd::CutOff,
                     };
-                    match patch {
+                    match kept {
                         Ok(path) => result.patch = Some(path.display().to_string()),
                         Err(why) => result.warnings.push(format!("patch: what the agent changed is not here: {why}")),
                     }
@@ -380,6 +380,8 @@ impl Engine for Nats {
             };
             if let Some(outcome) = outcome {
                 match self.end(&attempt, &outcome, watch.stop.clone()).await {
+                    // Somebody does not want to wait for the broker: it is read later.
+                    end @ AttemptEnd::CutOff if *watch.stop.borrow() > 0 => return self.ended(None, end).await,
                     AttemptEnd::CutOff => order = attempt.number,
                     end => return self.ended(None, end).await,
                 }

@@ -90,6 +90,11 @@ pub(crate) struct RunOf {
 }
 
 impl RunOf {
+    /// Whether this worker has this session. A session is where it was made, whoever made a run since then.
+    pub(crate) fn has_session(&self, me: &str, id: &str) -> bool {
+        self.session.as_ref().is_some_and(|session| session.id == id && session.worker == me)
+    }
+
     /// Adds what runs on other workers cost.
     pub(crate) fn add_others(&self, me: &str, cost_usd: &mut Option<f64>) {
         for (_, usd) in self.spent.iter().filter(|(worker, _)| worker.as_str() != me) {
@@ -158,6 +163,15 @@ mod tests {
         for wrong in ["../a", "a/../b", "a-x", "b", "", ".", "a-1/x", "a-", "a1"] {
             assert!(!is_recording_of(wrong, "a"), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_session_is_at_the_worker_that_made_it() {
+        let session = Some(SessionOf { id: "s".to_owned(), worker: "a".to_owned() });
+        // The next run was made by another worker, which was killed before its agent said anything.
+        let run = RunOf { order: 2, worker: "b".to_owned(), session, ..RunOf::default() };
+        assert!(run.has_session("a", "s"));
+        assert!(!run.has_session("b", "s") && !run.has_session("a", "t"));
     }
 
     #[test]

@@ -77,13 +77,12 @@ impl Taken {
             Underway { shared: Arc::clone(shared), key: key.clone(), newest: told, _alive: alive }
         };
         // What it locks is sound also after a panic.
-        let done = match AssertUnwindSafe(Box::pin(self.handle(&key, stop))).catch_unwind().await {
-            Ok(done) => done,
-            Err(_) => {
-                let why = "this is a mistake in tapline: a part of the worker panicked, and the run was lost";
-                let result = JobResult::not_started("", "", self.named(why), exit::INCOMPLETE);
-                self.store(&key, End::Over(Box::new(result)), None, None).await
-            }
+        let done = if let Ok(done) = Box::pin(AssertUnwindSafe(self.handle(&key, stop)).catch_unwind()).await {
+            done
+        } else {
+            let why = "this is a mistake in tapline: a part of the worker panicked, and the run was lost";
+            let result = JobResult::not_started("", "", self.named(why), exit::INCOMPLETE);
+            self.store(&key, End::Over(Box::new(result)), None, None).await
         };
         let message = Arc::clone(&underway.newest.borrow());
         drop(underway);
@@ -201,10 +200,7 @@ impl Taken {
             return Err(Box::new(JobResult::not_started(&job.name, &job.step, why, exit::USAGE)));
         }
         let is_mine = last.worker == self.shared.id;
-        // A session is where it was made.
-        let is_here =
-            |id: &String| last.session.as_ref().is_some_and(|session| session.id == *id && session.worker == self.shared.id);
-        let session = order.session.clone().filter(is_here);
+        let session = order.session.clone().filter(|id| last.has_session(&self.shared.id, id));
         let was_cut_off = match last.attempt {
             0 => false,
             // It comes again, and has no outcome: its worker died, or gave it back.

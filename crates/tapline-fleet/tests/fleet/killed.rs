@@ -207,3 +207,47 @@ fn a_worker_that_is_stopped_lets_its_runs_end_or_gives_them_back() {
     assert_eq!(ran.outcomes(), [("a", "success")]);
     assert_eq!(crew.traces("a").len(), 2);
 }
+
+#[test]
+fn a_worktree_is_removed_when_the_job_has_ended_elsewhere() {
+    const TEST: &str = "killed::a_worktree_is_removed_when_the_job_has_ended_elsewhere";
+    if play_worker(1) {
+        return;
+    }
+    let server = Server::start();
+    let mut crew = Crew::new(&server);
+    crew.patience = IMPATIENT;
+    let (repository, go) = (crew.path("repository"), crew.path("go"));
+    std::fs::create_dir(&repository).unwrap();
+    for args in [&["init", "--quiet"][..], &["commit", "--quiet", "--allow-empty", "-m", "first"]] {
+        let mut git = std::process::Command::new("git");
+        git.args(["-c", "user.name=x", "-c", "user.email=x@example.com"]).args(args).current_dir(&repository);
+        assert!(git.status().unwrap().success());
+    }
+    let text = format!(
+        "[[job]]\nname = \"a\"\nworktree = true\nfolder = \"{}\"\nprompt = \"wait a {}\"\n",
+        repository.display(),
+        go.display()
+    );
+    let trees = |worker: &str| {
+        let batches = std::fs::read_dir(crew.path(worker).join("fleet/worktrees")).into_iter().flatten().flatten();
+        batches.flat_map(|batch| std::fs::read_dir(batch.path()).unwrap()).count()
+    };
+    let ran = crew.run_while(
+        &text,
+        |_| {},
+        |_| {
+            let first = crew.process(TEST, "w1");
+            wait_until("it runs", || !crew.noted("a", "began").is_empty());
+            drop(first);
+            std::fs::write(&go, "").unwrap();
+            let second = crew.worker("w2", 1);
+            wait_until("the other makes it", || crew.ended().len() == 1);
+            drop(second);
+        },
+    );
+    assert_eq!(ran.outcomes(), [("a", "success")], "{:?}", ran.end.results);
+    assert_eq!((trees("w1"), trees("w2")), (1, 0));
+    let _first = crew.worker("w1", 1);
+    wait_until("it is removed", || trees("w1") == 0);
+}

@@ -4,7 +4,7 @@ use async_nats::jetstream;
 use tapline_fleet::{BatchFolder, BatchNews, Broker, BrokerError, Nats, NatsError, WorkerError};
 use tapline_session::text::with_causes;
 
-use crate::broker::Server;
+use crate::broker::{Server, wait_until};
 use crate::crew::{Crew, numbered, options};
 
 /// Why a batch cannot be opened with this broker.
@@ -111,7 +111,7 @@ fn jobs_and_workers_find_each_other_by_labels() {
         jobs,
         |options| (options.jobs, options.by_workers) = (4, false),
         |live| {
-            crate::broker::wait_until("three have ended", || crew.ended().len() == 3);
+            wait_until("three have ended", || crew.ended().len() == 3);
             live.stop.send(1).unwrap();
         },
     );
@@ -123,15 +123,4 @@ fn jobs_and_workers_find_each_other_by_labels() {
 }
 
 #[test]
-fn a_data_folder_has_one_worker() {
-    let server = Server::start();
-    let crew = Crew::new(&server);
-    let worker = crew.worker("w1", 1);
-    worker.until("it is ready", |event| matches!(event, tapline_fleet::WorkerNews::Ready));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let (news, _) = tokio::sync::mpsc::unbounded_channel();
-    let broker = crew.broker();
-    let second = tapline_fleet::Worker::open(&broker, crew.place("w1"), options("second", 1), news);
-    let error = runtime.block_on(second).expect_err("the folder is taken");
-    assert!(matches!(error, WorkerError::Taken(_)), "{error:?}");
-}
+x}
