@@ -66,8 +66,8 @@ pub use folder::{BatchError, BatchFolder};
 pub use job::{CutOff, Job, KeepAs, WorktreeRule, Written};
 #[cfg(feature = "nats")]
 pub use nats::{
-    Broker, BrokerError, CollectNews, CollectOptions, Collected, Collector, Nats, NatsError, Outbox, Post, Sealed, Shipper,
-    Worker, WorkerError, WorkerNews, WorkerOptions, resend,
+    Broker, BrokerError, CollectNews, CollectOptions, Collected, Nats, NatsError, Outbox, Post, RecordingCollector, Sealed,
+    Shipper, Worker, WorkerError, WorkerNews, WorkerOptions, resend,
 };
 pub use note::{AccountLimit, BatchNote, RunAgain, RunBegun};
 #[cfg(feature = "s3")]

@@ -17,7 +17,7 @@ mod taken;
 mod trouble;
 mod worker;
 
-pub use collect::{CollectNews, CollectOptions, Collector};
+pub use collect::{CollectNews, CollectOptions, RecordingCollector};
 pub use connect::{Broker, BrokerError};
 pub use copies::Collected;
 pub use engine::{Nats, NatsError};

@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tapline_archive::Prices;
-use tapline_fleet::{CollectOptions, Collector, Post};
+use tapline_fleet::{CollectOptions, Post, RecordingCollector};
 use tapline_protocol::Agent;
 use tapline_recording::Store;
 use tapline_server::{OtlpOptions, Secret, Server, ServerError, ServerOptions};
@@ -93,11 +93,11 @@ async fn serve(args: &Serve, options: ServerOptions) -> Result<()> {
 }
 
 /// Collects the recordings of a fleet, if the command line names its broker. The page shows them as it shows all recordings.
-async fn collect_for(args: &Serve, store: &Store) -> Result<Option<Collector>> {
+async fn collect_for(args: &Serve, store: &Store) -> Result<Option<RecordingCollector>> {
     let Some(broker) = args.engine.broker() else { return Ok(None) };
     let post = Box::pin(Post::open(&broker, "tapline serve")).await?;
     let (sender, mut news) = tokio::sync::mpsc::unbounded_channel();
-    let collector = Box::pin(Collector::of_all(&post, store, CollectOptions::default(), sender)).await?;
+    let collector = Box::pin(RecordingCollector::of_all(&post, store, CollectOptions::default(), sender)).await?;
     tokio::spawn(async move {
         while let Some(news) = news.recv().await {
             collect::told(&news);

@@ -1,11 +1,12 @@
 //! Writes recordings that travel into the recordings folder. A piece is acknowledged when it is on the disk; one that comes again changes
 //! nothing. Each data folder has a place of its own in the stream, so each gets everything.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_nats::HeaderMap;
+use async_nats::connection::State;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, PullConsumer, pull};
 use async_nats::jetstream::stream::RawMessageErrorKind;
 use async_nats::jetstream::{AckKind, Message};
@@ -98,11 +99,14 @@ pub enum CollectNews {
 /// Collects recordings, in the background.
 #[derive(Debug)]
 #[must_use = "it stops when it is dropped"]
-pub struct Collector {
+pub struct RecordingCollector {
     shared: Arc<Shared>,
     stop: watch::Sender<bool>,
     task: JoinHandle<Result<(), String>>,
 }
+
+/// In this crate there is no other.
+pub(crate) type Collector = RecordingCollector;
 
 #[derive(Debug)]
 struct Shared {
@@ -114,6 +118,8 @@ struct Shared {
     batch: Option<String>,
     options: CollectOptions,
     news: mpsc::UnboundedSender<CollectNews>,
+    /// Recordings of which the stream does not have every piece.
+    incomplete: Mutex<HashSet<String>>,
     /// Who waits for which recording.
     waiting: Mutex<HashMap<String, Vec<oneshot::Sender<Collected>>>>,
 }
@@ -174,7 +180,16 @@ impl Collector {
         news: mpsc::UnboundedSender<CollectNews>,
     ) -> Result<Self, BrokerError> {
         let copies = Copies::of(store).map_err(|error| BrokerError::File { path: store.folder(), error })?;
-        let shared = Shared { post: post.clone(), copies, name, batch, options, news, waiting: Mutex::default() };
+        let shared = Shared {
+            post: post.clone(),
+            copies,
+            name,
+            batch,
+            options,
+            news,
+            incomplete: Mutex::default(),
+            waiting: Mutex::default(),
+        };
         let shared = Arc::new(shared);
         let consumer = shared.consumer().await.map_err(BrokerError::failed("send recordings"))?;
         let (stop, stopped) = watch::channel(false);
@@ -201,15 +216,17 @@ impl Collector {
     }
 
     /// Waits until nothing is left, or until it was stopped. Fails only if it should end when nothing is left, and cannot go on.
-    pub async fn ended(&mut self) -> Result<(), String> {
-        (&mut self.task).await.unwrap_or(Ok(()))
+    pub async fn ended(&mut self) -> Result<(), BrokerError> {
+        let ended = (&mut self.task).await.unwrap_or(Ok(()));
+        ended.map_err(BrokerError::failed("send all recordings"))
     }
 
     /// Stops after what is being written. It goes on there later.
     pub async fn stop(mut self) {
         let _ = self.stop.send(true);
         let _ = self.ended().await;
-        let _ = self.shared.post.context.client().flush().await;
+        // What was acknowledged is told to the broker, unless it is away: then it sends the pieces again, which changes nothing.
+        let _ = timeout(LONG_PAUSE, self.shared.post.context.client().flush()).await;
     }
 
     /// Stops, and will not go on: the batch is over.
@@ -360,7 +377,7 @@ impl Shared {
     /// Writes a piece. If bytes before it are missing, those are read from the stream first: the process that had them may have been killed.
     async fn write_with_earlier(&self, incoming: &Incoming, written: &mut Written) -> Result<(), String> {
         let mut taken = self.write(incoming, written).await?;
-        if taken == Taken::Gap {
+        if taken == Taken::Gap && !self.is_known_incomplete(incoming) {
             let subject = names::recording_subject(&incoming.batch, &incoming.recording);
             let mut from = 1;
             while let Some(earlier) = self.stored(&subject, from).await?.filter(|found| found.0 < incoming.sequence) {
@@ -370,6 +387,9 @@ impl Shared {
                 }
             }
             taken = self.write(incoming, written).await?;
+            if taken == Taken::Gap && incoming.piece.sealed.is_none() {
+                locked(&self.incomplete).insert(incoming.recording.clone());
+            }
         }
         let Incoming { batch, recording, piece, .. } = incoming;
         match taken {
@@ -397,6 +417,15 @@ impl Shared {
             }
         }
         Ok(())
+    }
+
+    /// Whether the pieces before this one were looked for, and are gone. The seal is worth another look.
+    fn is_known_incomplete(&self, incoming: &Incoming) -> bool {
+        let mut incomplete = locked(&self.incomplete);
+        if incoming.piece.sealed.is_some() {
+            incomplete.remove(&incoming.recording);
+        }
+        incomplete.contains(&incoming.recording)
     }
 
     async fn write(&self, incoming: &Incoming, written: &mut Written) -> Result<Taken, String> {
@@ -489,7 +518,7 @@ impl Shared {
 
     fn wait_for(&self, recording: &str) -> oneshot::Receiver<Collected> {
         let (sender, receiver) = oneshot::channel();
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = locked(&self.waiting);
         let others = waiting.entry(recording.to_owned()).or_default();
         others.retain(|other| !other.is_closed());
         others.push(sender);
@@ -497,7 +526,7 @@ impl Shared {
     }
 
     fn came(&self, recording: &str, state: &Collected) {
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(recording);
+        let waiting = locked(&self.waiting).remove(recording);
         for sender in waiting.into_iter().flatten() {
             let _ = sender.send(state.clone());
         }
@@ -505,6 +534,8 @@ impl Shared {
 
     /// Says once what is wrong.
     fn trouble(&self, why: String, last: &mut Option<String>) {
+        let is_away = self.post.context.client().connection_state() != State::Connected;
+        let why = if is_away { "the broker does not answer".to_owned() } else { why };
         if last.as_ref() != Some(&why) {
             self.tell(CollectNews::Trouble { why: why.clone() });
             *last = Some(why);
@@ -514,6 +545,10 @@ impl Shared {
     fn tell(&self, news: CollectNews) {
         let _ = self.news.send(news);
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Incoming {

@@ -212,3 +212,167 @@ fn whole(folder: &Path, file: RecordingFile) -> io::Result<Option<Vec<u8>>> {
     };
     Ok(Some(bytes))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::io::Write as _;
+
+    use super::*;
+
+    /// What somebody has who was given the pieces, in order.
+    #[derive(Default)]
+    struct Given {
+        files: BTreeMap<&'static str, Vec<u8>>,
+        sealed: bool,
+    }
+
+    impl Given {
+        fn take(&mut self, grown: Grown) {
+            let (payload, _) = grown.piece.encode();
+            assert!(payload.len() <= 900 << 10, "{}", payload.len());
+            for part in Piece::decode(&payload).unwrap().parts {
+                let bytes = match part.content {
+                    Content::Bytes(bytes) => bytes,
+                    Content::Object(object) => {
+                        let (name, bytes) = grown.object.clone().unwrap();
+                        assert_eq!((name, bytes.len(), sum(&bytes)), (object.name, object.length, object.sum));
+                        bytes
+                    }
+                };
+                let file = self.files.entry(part.file.name()).or_default();
+                if part.file.grows() {
+                    assert_eq!(file.len() as u64, part.offset, "each byte once");
+                } else {
+                    file.clear();
+                }
+                file.extend_from_slice(&bytes);
+            }
+            for sealed in grown.piece.sealed.into_iter().flatten() {
+                let file = &self.files[sealed.file.name()];
+                assert_eq!((file.len() as u64, sum(file)), (sealed.length, sealed.sum), "{}", sealed.file.name());
+                self.sealed = true;
+            }
+        }
+    }
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str, meta: usize) -> Self {
+            let folder = Self(std::env::temp_dir().join(format!("tapline-growth-{name}-{}", std::process::id())));
+            std::fs::create_dir_all(&folder.0).unwrap();
+            folder.add("meta.json", meta);
+            for file in ["stdout", "stderr", "stdin", "times"] {
+                folder.add(file, 0);
+            }
+            folder
+        }
+
+        fn add(&self, file: &str, count: usize) {
+            let mut to = File::options().create(true).append(true).open(self.0.join(file)).unwrap();
+            let from = to.metadata().unwrap().len();
+            let byte = |n: u64| u8::try_from((n * n / 7) % 251).unwrap();
+            to.write_all(&(from..from + count as u64).map(byte).collect::<Vec<u8>>()).unwrap();
+        }
+
+        fn growth(&self, sent: Offsets) -> Growth {
+            Growth::from(self.0.clone(), "batch/recording".to_owned(), sent)
+        }
+
+        fn files(&self) -> BTreeMap<String, Vec<u8>> {
+            let entries = std::fs::read_dir(&self.0).unwrap().map(Result::unwrap);
+            entries.map(|entry| (entry.file_name().into_string().unwrap(), std::fs::read(entry.path()).unwrap())).collect()
+        }
+
+        fn assert_given(&self, given: Given) {
+            assert!(given.sealed);
+            let files: BTreeMap<String, Vec<u8>> =
+                given.files.into_iter().map(|(name, file)| (name.to_owned(), file)).collect();
+            assert!(files == self.files());
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn seal(growth: &mut Growth, given: &mut Given) -> usize {
+        let mut pieces = 0;
+        while !given.sealed {
+            given.take(growth.rest().unwrap());
+            pieces += 1;
+        }
+        pieces
+    }
+
+    #[test]
+    fn pieces_add_up_to_the_files_and_a_short_recording_is_one() {
+        let folder = Folder::new("short", 300);
+        folder.add("stdout", 5_000);
+        folder.add("times", 40);
+        folder.add("end.json", 200);
+        let (mut growth, mut given) = (folder.growth(Offsets::default()), Given::default());
+        assert_eq!(seal(&mut growth, &mut given), 1);
+        folder.assert_given(given);
+    }
+
+    #[test]
+    fn what_comes_while_it_grows_is_read_once_and_large_amounts_are_objects() {
+        let folder = Folder::new("growing", 300);
+        let (mut growth, mut given, mut objects) = (folder.growth(Offsets::default()), Given::default(), 0);
+        for (file, count) in
+            [("stdout", 10), ("stderr", 700_000), ("stdout", 9 << 20), ("times", 600_000), ("stdout", 10 << 20)]
+        {
+            folder.add(file, count);
+            while let Some(grown) = growth.more().unwrap() {
+                objects += usize::from(grown.object.is_some());
+                given.take(grown);
+            }
+        }
+        assert!(growth.more().unwrap().is_none() && objects == 3, "{objects}");
+        folder.add("decisions", 10);
+        folder.add("stdout", 100);
+        assert_eq!(seal(&mut growth, &mut given), 1);
+        folder.assert_given(given);
+    }
+
+    #[test]
+    fn another_process_goes_on_where_the_first_was() {
+        let folder = Folder::new("again", 300);
+        let (mut first, mut given) = (folder.growth(Offsets::default()), Given::default());
+        folder.add("stdout", 1_200_000);
+        given.take(first.more().unwrap().unwrap());
+        let sent = first.offsets();
+        // This one was read and never sent.
+        first.more().unwrap().unwrap();
+        folder.add("stderr", 50);
+        let mut second = folder.growth(sent);
+        seal(&mut second, &mut given);
+        folder.assert_given(given);
+        // What is said of a file that has less than that is not believed.
+        let mut given = Given::default();
+        seal(&mut folder.growth([u64::MAX, 0, 0, 0, 0]), &mut given);
+        folder.assert_given(given);
+    }
+
+    #[test]
+    fn a_large_description_of_a_run_travels_too() {
+        let folder = Folder::new("meta", 700_000);
+        folder.add("stdout", 600_000);
+        folder.add("end.json", 200);
+        let (mut growth, mut given) = (folder.growth(Offsets::default()), Given::default());
+        given.take(growth.more().unwrap().unwrap());
+        seal(&mut growth, &mut given);
+        folder.assert_given(given);
+    }
+
+    #[test]
+    fn a_recording_that_is_not_there_has_nothing() {
+        let folder = Folder::new("nothing", 1);
+        let mut growth = Growth::from(folder.0.join("elsewhere"), String::new(), Offsets::default());
+        assert!(!growth.is_there() && growth.more().unwrap().is_none());
+    }
+}

@@ -132,15 +132,22 @@ impl Shipment {
     }
 
     async fn follow(mut self, mut sealing: oneshot::Receiver<oneshot::Sender<Sealed>>) {
+        let mut pause = EVERY;
         loop {
             tokio::select! {
                 asked = &mut sealing => match asked {
                     Ok(answer) => return self.send_rest(Some(answer)).await,
                     Err(_) => return,
                 },
-                () = sleep(EVERY) => {
+                () = sleep(pause) => {
                     // As long as there is something. A failure is tried again with the next look.
-                    while matches!(self.step(false).await, Ok(Some(_))) && sealing.is_empty() {}
+                    pause = loop {
+                        match self.step(false).await {
+                            Ok(Some(_)) if sealing.is_empty() => {}
+                            Ok(_) | Err(Stuck::Away) => break EVERY,
+                            Err(Stuck::Because(_)) => break LONG_PAUSE,
+                        }
+                    };
                 }
             }
         }

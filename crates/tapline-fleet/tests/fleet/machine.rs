@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tapline_fleet::{Broker, CollectNews, CollectOptions, Collector, Outbox, Post, Shipper};
+use tapline_fleet::{Broker, CollectNews, CollectOptions, Outbox, Post, RecordingCollector, Shipper};
 use tapline_recording::{End, Meta, Recorder, Store, Stream, Sync};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -61,13 +61,14 @@ impl Machine {
         Shipper::start(&self.post().await, &self.outbox(), BATCH, &self.recording(name)).unwrap()
     }
 
-    pub(crate) async fn collect(&self) -> (Collector, News) {
+    pub(crate) async fn collect(&self) -> (RecordingCollector, News) {
         let (sender, news) = unbounded_channel();
         let mut options = CollectOptions::default();
         // So that a test need not wait long for what a process had that was killed.
         options.ack_wait = Duration::from_secs(1);
         let post = self.post().await;
-        let collector = within("it can collect", Collector::of_all(&post, &self.store, options, sender)).await.unwrap();
+        let collector =
+            within("it can collect", RecordingCollector::of_all(&post, &self.store, options, sender)).await.unwrap();
         (collector, News(news))
     }
 

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
-use tapline_fleet::{CollectNews, CollectOptions, Collected, Collector, Sealed};
+use tapline_fleet::{CollectNews, CollectOptions, Collected, RecordingCollector, Sealed};
 use tapline_recording::{Recording, Redactor, Stream};
 
 use crate::broker::Server;
@@ -177,7 +177,7 @@ fn a_batch_waits_for_its_recordings_and_leaves_nothing() {
     let (worker, home) = (Machine::new(&server, "worker"), Machine::new(&server, "home"));
     runtime().block_on(async {
         let post = home.post().await;
-        let collect = || Collector::for_batch(&post, BATCH, &home.store, CollectOptions::default());
+        let collect = || RecordingCollector::for_batch(&post, BATCH, &home.store, CollectOptions::default());
         let collector = collect().await.unwrap();
         for n in 1..=5 {
             let name = format!("r{n}");
@@ -219,8 +219,8 @@ fn collecting_once_ends_when_nothing_is_left() {
         options.once = true;
         let (sender, _news) = tokio::sync::mpsc::unbounded_channel();
         let post = home.post().await;
-        let mut collector = Collector::of_all(&post, &home.store, options, sender).await.unwrap();
-        assert_eq!(within("nothing is left", collector.ended()).await, Ok(()));
+        let mut collector = RecordingCollector::of_all(&post, &home.store, options, sender).await.unwrap();
+        within("nothing is left", collector.ended()).await.unwrap();
         for n in 1..=100 {
             assert_eq!(home.files(&format!("r{n}")), worker.files(&format!("r{n}")));
         }

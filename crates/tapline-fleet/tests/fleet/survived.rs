@@ -191,11 +191,7 @@ fn a_server_keeps_its_address_and_what_it_stored() {
     runtime.block_on(async {
         let put = async |server: &Server, is_new: bool| {
             let context = async_nats::jetstream::new(async_nats::connect(server.url()).await.unwrap());
-            let config = async_nats::jetstream::stream::Config {
-                name: "KEPT".to_owned(),
-                subjects: vec!["kept".to_owned()],
-                ..Default::default()
-            };
+            let config = stream::Config { name: "KEPT".to_owned(), subjects: vec!["kept".to_owned()], ..Default::default() };
             let made = context.create_stream(config).await.unwrap();
             assert_eq!(made.cached_info().state.messages, u64::from(!is_new));
             context.publish("kept", "kept".into()).await.unwrap().await.unwrap();

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::io::{self, Write as _};
 use std::time::Duration;
 
-use anyhow::{Result, anyhow};
-use tapline_fleet::{Broker, CollectNews, CollectOptions, Collector, Post};
+use anyhow::{Context as _, Result};
+use tapline_fleet::{Broker, CollectNews, CollectOptions, Post, RecordingCollector};
 use tapline_recording::Store;
 use tapline_session::text::count_of;
 use tokio::sync::{mpsc, watch};
@@ -35,7 +35,7 @@ impl Recordings {
         let mut options = CollectOptions::default();
         options.once = once;
         let (sender, mut news) = mpsc::unbounded_channel();
-        let mut collector = Collector::of_all(&post, &self.store, options, sender).await?;
+        let mut collector = RecordingCollector::of_all(&post, &self.store, options, sender).await?;
         let mut show = Show::new(self.quiet, &self.store);
         let mut ticks = tokio::time::interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -54,7 +54,7 @@ impl Recordings {
             show.news(news);
         }
         show.end();
-        ended.map_err(|why| anyhow!("not everything could be collected: {why}"))?;
+        ended.context("not everything could be collected")?;
         Ok(if show.damaged > 0 { exit::FAILED } else { exit::SUCCESS })
     }
 }
@@ -160,10 +160,10 @@ impl Show {
 pub(crate) fn told(news: &CollectNews) {
     match news {
         CollectNews::Damaged { recording, why } => {
-            output::tell(&format!("the recording {recording} is not as its original: {why}"))
+            output::tell(&format!("the recording {recording} is not as its original: {why}"));
         }
         CollectNews::Refused { subject, why } => {
-            output::tell(&format!("a message with the subject {subject} is refused: {why}"))
+            output::tell(&format!("a message with the subject {subject} is refused: {why}"));
         }
         CollectNews::Trouble { why } => output::tell(&format!("{why}; tried again")),
         _ => {}
