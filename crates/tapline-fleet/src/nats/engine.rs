@@ -16,7 +16,7 @@ use super::bucket::{Following, written};
 use super::collect::{CollectOptions, Collector};
 use super::connect::{Broker, BrokerError};
 use super::copies::Collected;
-use super::order::{Control, End, Order, Outcome, RunOf, WorkerCard, is_recording_of, name_of};
+use super::order::{Control, End, Order, Outcome, Patch, RunOf, WorkerCard, is_recording_of, name_of};
 use super::post::Post;
 use super::queue::{Class, Queue, SILENT, is_sound};
 use super::{lock, names};
@@ -255,10 +255,14 @@ impl Nats {
                 result.recording = recording.map(|name| self.store.folder().join(name).display().to_string());
                 result.patch = None;
                 result.warnings.extend(warning);
-                if let Some(object) = outcome.patch {
+                if let Some(Patch { object, path: there }) = outcome.patch {
                     match self.patch(job, &object).await {
                         Ok(path) => result.patch = Some(path.display().to_string()),
-                        Err(why) => result.warnings.push(format!("patch: what the agent changed is not here: {why}")),
+                        Err(why) => {
+                            let told =
+                                format!("patch: what the agent changed is on worker {}, in {there}: {why}", outcome.worker);
+                            result.warnings.push(told);
+                        }
                     }
                 }
                 AttemptEnd::Over(result)

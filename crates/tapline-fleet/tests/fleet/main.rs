@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod broker;
 #[cfg(test)]
+mod changed;
+#[cfg(test)]
 mod crew;
 #[cfg(test)]
 mod killed;

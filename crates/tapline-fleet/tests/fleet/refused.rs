@@ -1,7 +1,9 @@
 //! What can be wrong: no broker, wrong credentials, a full stream, jobs that a worker cannot or must not run; and labels.
 
+use std::collections::BTreeMap;
+
 use async_nats::jetstream;
-use tapline_fleet::{BatchFolder, BatchNews, Broker, BrokerError, Nats, NatsError, WorkerError};
+use tapline_fleet::{BatchFolder, BatchNews, Broker, BrokerError, Nats, NatsError, Plan, RunsOn, WorkerError};
 use tapline_session::text::with_causes;
 
 use crate::broker::Server;
@@ -90,6 +92,44 @@ fn a_job_that_the_worker_cannot_or_must_not_run() {
         assert!(error.contains("worker w1") && error.contains(why), "{job}: {error}");
         assert!(crew.traces(job).is_empty(), "{job} was not started");
     }
+}
+
+#[test]
+fn the_queue_chooses_programs_only_where_a_worker_allows_it() {
+    let server = Server::start();
+    let crew = Crew::new(&server);
+    let jobs = "[[job]]\nname = \"args\"\nargs = [\"--settings\", \"{{}}\"]\nprompt = \"say args\"\n\
+                [[job]]\nname = \"mcp\"\nmcp_config = ['{{\"mcpServers\": {{\"a\": {{\"command\": \"sh\"}}}}}}']\nprompt = \"say mcp\"\n\
+                [[job]]\nname = \"good\"\nprompt = \"say good\"\n";
+    let worker = crew.worker("w1", 1);
+    let ran = crew.run(jobs, |_| {});
+    assert_eq!(ran.outcomes(), [("args", "failure"), ("mcp", "failure"), ("good", "success")]);
+    for job in ["args", "mcp"] {
+        let error = ran.result(job).error.clone().unwrap_or_default();
+        assert!(error.contains("worker w1") && error.contains("--allow-args"), "{job}: {error}");
+        assert!(crew.traces(job).is_empty(), "{job} was not started");
+    }
+    worker.stop(1);
+    let mut options = crew.options("w2", 1);
+    options.allow_args = true;
+    let _worker = crew.worker_with("w2", options);
+    let ran = crew.run(jobs, |_| {});
+    assert_eq!(ran.outcomes(), [("args", "success"), ("mcp", "success"), ("good", "success")]);
+}
+
+#[test]
+fn secrets_of_mcp_servers_are_refused_before_anything_starts() {
+    let server = Server::start();
+    let crew = Crew::new(&server);
+    let path = crew.path("jobs.toml");
+    let text = "[[job]]\nname = \"good\"\nprompt = \"say good\"\n\
+                [[job]]\nname = \"leaks\"\nprompt = \"say leaks\"\n\
+                mcp_config = ['{{\"mcpServers\": {{\"a\": {{\"command\": \"a\", \"env\": {{\"KEY\": \"hunter2\"}}}}}}}}']\n";
+    std::fs::write(&path, text).unwrap();
+    let read = |on| Plan::read_for(&path, &BTreeMap::new(), on);
+    let error = with_causes(&read(RunsOn::Workers).err().unwrap());
+    assert!(error.contains("leaks") && error.contains("`KEY`") && error.contains("${NAME}"), "{error}");
+    assert!(!error.contains("hunter2") && !error.contains("good"), "{error}");
 }
 
 #[test]
