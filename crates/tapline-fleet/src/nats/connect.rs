@@ -63,6 +63,15 @@ pub enum BrokerError {
         #[source]
         error: async_nats::ConnectError,
     },
+    /// The broker and we cannot agree on TLS.
+    #[error("no safe connection to the broker at {address}: name the authority of its certificate with `--nats-ca FILE`")]
+    Untrusted {
+        /// The address, without a password.
+        address: String,
+        /// The cause.
+        #[source]
+        error: async_nats::ConnectError,
+    },
     /// The broker has no JetStream.
     #[error("the broker at {address} has no JetStream: start it with `nats-server --jetstream`")]
     NoJetStream {
@@ -154,6 +163,7 @@ impl Broker {
                 BrokerError::Refused { address, error }
             }
             ConnectErrorKind::ServerParse => BrokerError::Address { address },
+            ConnectErrorKind::Tls => BrokerError::Untrusted { address, error },
             _ => BrokerError::Unreachable { address, error },
         })
     }

@@ -20,4 +20,6 @@ mod recordings;
 #[cfg(test)]
 mod refused;
 #[cfg(test)]
+mod secured;
+#[cfg(test)]
 mod survived;
