@@ -32,7 +32,7 @@ macro_rules! topics {
 
 topics! {
     "running" "RUN.md" "run an agent: input, output, timeouts, recordings" ["recording" "recordings" "timeouts" "retries"] ["run"]
-    "fleet" "FLEET.md" "run many jobs from a file, on one machine or many: steps, worktrees, limits, budgets, workers" ["jobs" "batches" "worktrees" "queue" "workers" "nats" "partitions" "s3"] ["batch" "worker" "collect"]
+    "fleet" "FLEET.md" "run many jobs from a file, here or on workers: steps, limits, budgets" ["jobs" "batches" "worktrees" "queue" "workers" "nats" "partitions" "s3"] ["batch" "worker" "collect"]
     "chatting" "CHAT.md" "talk with an agent: keys, questions, scripts" ["keys" "scripts"] ["chat"]
     "permissions" "PERMISSIONS.md" "rules that decide which tool calls an agent may make" ["rules" "permission"] []
     "policy" "POLICY.md" "rules that a run is checked against: tools, model, cost" ["policies" "limits"] []

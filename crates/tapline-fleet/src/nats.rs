@@ -15,6 +15,7 @@ mod queue;
 mod ship;
 mod taken;
 mod trouble;
+mod workbench;
 mod worker;
 
 pub use collect::{CollectNews, CollectOptions, RecordingCollector};
@@ -24,7 +25,8 @@ pub use engine::{Nats, NatsError};
 pub use outbox::Outbox;
 pub use post::Post;
 pub use ship::{Sealed, Shipper, resend};
-pub use worker::{Worker, WorkerError, WorkerNews, WorkerOptions};
+pub use workbench::{WorkerNews, WorkerOptions};
+pub use worker::{Worker, WorkerError};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -61,8 +61,13 @@ enum Kept {
 }
 
 impl Workshop {
-    /// Makes a run. `start` is called before the agent is started; if it fails, nothing is.
-    pub(crate) async fn make<E, F>(&self, attempt: Attempt, watch: Watch, start: impl FnOnce(RunBegun) -> F) -> Result<Made, E>
+    /// Makes a run. `on_begin` is called before the agent is started; if it fails, nothing is.
+    pub(crate) async fn make<E, F>(
+        &self,
+        attempt: Attempt,
+        watch: Watch,
+        on_begin: impl FnOnce(RunBegun) -> F,
+    ) -> Result<Made, E>
     where
         F: Future<Output = Result<(), E>>,
     {
@@ -98,7 +103,7 @@ impl Workshop {
                 recording: attempt.recording.clone(),
                 session: attempt.before.session.clone(),
             };
-            start(note.clone()).await?;
+            on_begin(note.clone()).await?;
             begun = Some(note);
             work::run(&self.place, &attempt, worktree.as_ref().map(|(worktree, _)| worktree), watch).await
         };

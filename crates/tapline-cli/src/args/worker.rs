@@ -22,11 +22,11 @@ use super::engine::Engine;
 Examples:
   tapline worker --engine nats://broker:4222 --jobs 4
   tapline worker --engine tls://broker:4222 --nats-creds worker.creds --label gpu=yes
-  tapline worker --engine nats://broker:4222 --require agent=codex --require repo=api
+  tapline worker --engine nats://broker:4222 --require repo=api --require size=small
 
 Exit codes:
-  0    it was told to end, and let its runs end
-  1    it could not begin: no broker, for example
+  0         it was told to end, and let its runs end
+  2         it could not begin: the server cannot be reached, for example
   130, 143  a second signal stopped its runs")]
 pub(crate) struct Worker {
     #[command(flatten)]
@@ -37,10 +37,10 @@ pub(crate) struct Worker {
     /// What this worker has, such as gpu=yes: jobs can ask for it with `worker`; can be repeated
     #[arg(long, value_name = "LABEL", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) label: Vec<String>,
-    /// Take only jobs with this label, such as agent=codex or repo=api; can be repeated: jobs have all of them
+    /// Take only jobs with this label, such as repo=api or agent=NAME; can be repeated: jobs have all of them
     #[arg(long, value_name = "LABEL", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) require: Vec<String>,
-    /// The program of all agents, or of one: claude=PATH; can be repeated. Jobs cannot name another one [default: as for `tapline run`]
+    /// The program of all agents, or of one (AGENT=PATH); can be repeated. Jobs cannot name another one [default: as for `tapline run`]
     #[arg(long, value_name = "[AGENT=]PATH", value_parser = program)]
     pub(crate) bin: Vec<(Option<Agent>, PathBuf)>,
     /// Take jobs that bring arguments for their agent (`args`), or MCP servers (`mcp_config` as JSON). Both can name programs that are
@@ -55,7 +55,7 @@ pub(crate) struct Worker {
     pub(crate) redact: bool,
 }
 
-/// `claude=PATH` or `PATH`.
+/// `AGENT=PATH` or `PATH`.
 fn program(text: &str) -> Result<(Option<Agent>, PathBuf), String> {
     let of_agent = text.split_once('=').and_then(|(agent, path)| Some((Some(Agent::named(agent)?), path)));
     let (agent, path) = of_agent.unwrap_or((None, text));

@@ -73,20 +73,17 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     (options.jobs, options.by_workers) = (args.jobs.unwrap_or(options.jobs), args.jobs.is_none() && broker.is_some());
     options.doing = Show::is_live(&args.told);
     let run = Run { args, id: &id, redact, options, runtime: &runtime };
-    let ended = match broker {
-        Some(broker) => {
-            broker.note(&folder).map_err(told)?;
-            let opened = runtime.block_on(Nats::open(folder, &broker, store.clone(), redact));
-            let (engine, notes) = opened.map_err(|error| match error {
-                NatsError::Folder(error) => told(error),
-                error => error.into(),
-            })?;
-            run.run(engine, plan, notes, store)
-        }
-        None => {
-            let (engine, notes) = Embedded::open(folder, place(&store, redact)?).map_err(told)?;
-            run.run(engine, plan, notes, store)
-        }
+    let ended = if let Some(broker) = broker {
+        broker.note(&folder).map_err(told)?;
+        let opened = runtime.block_on(Nats::open(folder, &broker, store.clone(), redact));
+        let (engine, notes) = opened.map_err(|error| match error {
+            NatsError::Folder(error) => told(error),
+            error => error.into(),
+        })?;
+        run.run(engine, plan, notes, store)
+    } else {
+        let (engine, notes) = Embedded::open(folder, place(&store, redact)?).map_err(told)?;
+        run.run(engine, plan, notes, store)
     };
     runtime.shutdown_background();
     let signal = SIGNAL.get().copied();

@@ -194,3 +194,40 @@ fn a_full_disk_stops_it_and_nothing_is_lost_or_repeated() {
     let runs = names.filter(|name| name.split('.').count() == 2).count();
     assert_eq!(runs, JOBS, "each job ran once");
 }
+
+/// An address where nobody listens: the socket has the port, so nobody else gets it.
+fn nobody() -> (std::net::TcpListener, String) {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    // A server that says nothing is no broker, either; one that hangs up is told at once.
+    let url = format!("nats://me:secret@{}", taken.local_addr().unwrap());
+    (taken, url)
+}
+
+#[test]
+fn a_broker_that_is_none_is_told_before_anything_is_made() {
+    let folder = Folder::new("batch-no-broker");
+    let jobs = folder.file("jobs.csv", "n\na\n");
+    let (server, url) = nobody();
+    let hangs_up = std::thread::spawn(move || {
+        // Two commands ask.
+        for _ in 0..2 {
+            drop(server.accept());
+        }
+    });
+    let ran = run(&folder, &[&jobs, "--prompt", "say {n}", "--engine", &url]);
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{ran:?}");
+    assert!(ran.err.contains("cannot reach the broker at nats://127.0.0.1:") && !ran.err.contains("secret"), "{ran:?}");
+    assert!(!std::path::Path::new(&folder.path("home/batches")).exists(), "nothing was made");
+    let mut worker = command(&["worker", "--engine", &url]);
+    let ran = crate::tapline::ran(worker.env("TAPLINE_HOME", folder.path("home")).output().unwrap());
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{ran:?}");
+    assert!(ran.err.contains("cannot reach the broker at nats://127.0.0.1:") && !ran.err.contains("secret"), "{ran:?}");
+    hangs_up.join().unwrap();
+}
+
+#[test]
+fn a_worker_needs_to_know_its_broker() {
+    let ran = tapline(&["worker"]);
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{ran:?}");
+    assert!(ran.err.contains("--engine") && ran.err.contains("$TAPLINE_ENGINE"), "{ran:?}");
+}

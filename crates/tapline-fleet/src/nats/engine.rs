@@ -13,7 +13,7 @@ use tapline_session::exit;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::bucket::{Following, written};
-use super::collect::{CollectOptions, Collector};
+use super::collect::{CollectOptions, RecordingCollector};
 use super::connect::{Broker, BrokerError};
 use super::copies::Collected;
 use super::order::{Control, End, Order, Outcome, Patch, RunOf, WorkerCard, is_recording_of, name_of};
@@ -49,7 +49,7 @@ pub struct Nats {
     store: Store,
     queue: Queue,
     /// Writes the recordings of the batch to this data folder.
-    collector: Mutex<Option<Arc<Collector>>>,
+    collector: Mutex<Option<Arc<RecordingCollector>>>,
     redact: bool,
     ack_wait: Duration,
     /// The classes that are there.
@@ -83,7 +83,7 @@ impl Nats {
         redact: bool,
     ) -> Result<(Self, Vec<BatchNote>), NatsError> {
         let (told, trouble) = mpsc::unbounded_channel();
-        let queue = Queue::open(broker, &format!("tapline batch {}", folder.id()), told).await?;
+        let queue = Box::pin(Queue::open(broker, &format!("tapline batch {}", folder.id()), told)).await?;
         if redact {
             folder.redact()?;
         }
@@ -93,7 +93,7 @@ impl Nats {
         // A batch that was stopped goes on.
         queue.control.put(&names::token(folder.id()), &written(&Control::default())).await;
         let post = Post::of(queue.context.clone()).await?;
-        let collector = Collector::for_batch(&post, folder.id(), &store, CollectOptions::default()).await?;
+        let collector = RecordingCollector::for_batch(&post, folder.id(), &store, CollectOptions::default()).await?;
         let waiting = Arc::new(Waiting::default());
         let keys = names::batch_keys(folder.id());
         let tells = Arc::clone(&waiting);
@@ -333,12 +333,11 @@ impl Engine for Nats {
         if attempt.before.cut_off {
             // The last order has an outcome that was not noted, or it still waits or runs: the batch was not there to see it.
             order = attempt.before.attempts;
-            match self.outcome(&job, order).await {
-                Some(outcome) => match self.end(&attempt, &outcome, watch.stop.clone()).await {
+            if let Some(outcome) = self.outcome(&job, order).await {
+                match self.end(&attempt, &outcome, watch.stop.clone()).await {
                     AttemptEnd::CutOff => order = attempt.number,
                     end => return self.ended(None, end).await,
-                },
-                None => {}
+                }
             }
         }
         let begun = RunBegun {
@@ -418,7 +417,7 @@ impl Engine for Nats {
 /// Waits until somebody asks to stop more often than this.
 async fn rises(stop: &mut watch::Receiver<u32>, level: u32) {
     if stop.wait_for(|now| *now > level).await.is_err() {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

@@ -301,14 +301,13 @@ async fn jobs(context: &Context) -> Result<Stream, BrokerError> {
 }
 
 async fn bucket(context: &Context, trouble: Arc<Trouble>, name: &str, max_age: Duration) -> Result<Bucket, BrokerError> {
-    let store = match context.get_key_value(name).await {
-        Ok(store) => store,
-        Err(_) => {
-            let config = kv::Config { bucket: name.to_owned(), history: 1, max_age, ..kv::Config::default() };
-            match context.create_key_value(config).await {
-                Ok(store) => store,
-                Err(error) => context.get_key_value(name).await.map_err(|_| made("make a bucket of values", &error))?,
-            }
+    let store = if let Ok(store) = context.get_key_value(name).await {
+        store
+    } else {
+        let config = kv::Config { bucket: name.to_owned(), history: 1, max_age, ..kv::Config::default() };
+        match context.create_key_value(config).await {
+            Ok(store) => store,
+            Err(error) => context.get_key_value(name).await.map_err(|_| made("make a bucket of values", &error))?,
         }
     };
     Ok(Bucket::new(store, trouble))

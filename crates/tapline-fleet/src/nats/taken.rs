@@ -17,7 +17,7 @@ use super::order::{Control, End, Order, Outcome, Patch, RunOf, name_of};
 use super::pieces::plain;
 use super::queue::LARGEST;
 use super::ship::{Sealed, Shipper};
-use super::worker::{Shared, WorkerNews};
+use super::workbench::{Workbench, WorkerNews};
 use super::{lock, names};
 use crate::carried;
 use crate::job::{CutOff, Job};
@@ -29,7 +29,7 @@ use crate::worktree::Places;
 
 /// A run that a worker took.
 pub(super) struct Taken {
-    shared: Arc<Shared>,
+    shared: Arc<Workbench>,
     message: Arc<Message>,
     ack_wait: Duration,
 }
@@ -51,7 +51,7 @@ const LIMITED: Duration = Duration::from_secs(5);
 const ACKNOWLEDGED: Duration = Duration::from_secs(5);
 
 impl Taken {
-    pub(super) fn new(shared: &Arc<Shared>, message: Message, ack_wait: Duration) -> Self {
+    pub(super) fn new(shared: &Arc<Workbench>, message: Message, ack_wait: Duration) -> Self {
         Self { shared: Arc::clone(shared), message: Arc::new(message), ack_wait }
     }
 
@@ -72,7 +72,7 @@ impl Taken {
             running.insert(key.clone(), watch::Sender::new(Arc::clone(&self.message)));
         }
         let alive = self.stay_alive(&key);
-        let done = self.handle(&key, stop).await;
+        let done = Box::pin(self.handle(&key, stop)).await;
         alive.abort();
         let newest = lock(&shared.running).remove(&key);
         let message = newest.map_or_else(|| Arc::clone(&self.message), |newest| Arc::clone(&newest.borrow()));
@@ -128,7 +128,7 @@ impl Taken {
             return Done::Stored;
         }
         let control = control.map(|found| found.value).unwrap_or_default();
-        shared.tell(&batch_key, &control);
+        shared.tell(&batch_key, control);
         if control.stop > 0 {
             self.store(key, End::CutOff, None, None).await;
             return Done::Stopped;
@@ -174,14 +174,13 @@ impl Taken {
         let own = self.shared.program(job.agent);
         match &job.bin {
             Some(bin) if own != Some(bin) && bin != Path::new(job.agent.name()) => Err(format!(
-                "`bin` names {}, and a worker starts only its own programs: start it with `--bin {}`",
-                bin.display(),
+                "`bin` names {}, and a worker starts only its own programs: start the worker with this one",
                 bin.display()
             )),
             _ => {
                 if let Some(what) = carried::names_programs(&job).filter(|_| !self.shared.options.allow_args) {
                     return Err(format!(
-                        "the job has {what}, which can name programs: a worker takes it only with `--allow-args`"
+                        "the job has {what}, which can name programs: a worker takes it only if it was started with `allow-args`"
                     ));
                 }
                 job.bin = own.map(Path::to_owned);
@@ -262,7 +261,7 @@ impl Taken {
             }
             // Whoever stops the batch looks for the note afterwards: one of the two sees the other.
             let control = queue.control.get::<Control>(&batch).await.map(|found| found.value).unwrap_or_default();
-            shared.tell(&batch, &control);
+            shared.tell(&batch, control);
             if control.stop > 0 {
                 return Err(Done::Stopped);
             }
@@ -411,7 +410,7 @@ fn until(time: i64) -> Duration {
 }
 
 /// Tells everybody what a run learns and does.
-async fn tell(shared: Arc<Shared>, batch: String, mut told: mpsc::UnboundedReceiver<JobNews>) {
+async fn tell(shared: Arc<Workbench>, batch: String, mut told: mpsc::UnboundedReceiver<JobNews>) {
     let subject = names::news_subject(&batch);
     while let Some(news) = told.recv().await {
         match news {

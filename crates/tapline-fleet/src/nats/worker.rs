@@ -12,7 +12,6 @@ use async_nats::jetstream::consumer::{Consumer, pull};
 use async_nats::jetstream::{AckKind, Message};
 use futures_util::StreamExt as _;
 use rustix::fs::{FlockOperation, flock};
-use tapline_protocol::Agent as Kind;
 use tapline_recording::create_private_folder;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
@@ -26,8 +25,8 @@ use super::post::Post;
 use super::queue::{Class, Queue};
 use super::ship::resend;
 use super::taken::Taken;
+use super::workbench::{Workbench, WorkerNews, WorkerOptions};
 use crate::identity::identity;
-use crate::note::AccountLimit;
 use crate::work::Workplace;
 
 /// Why a worker cannot begin.
@@ -38,9 +37,7 @@ pub enum WorkerError {
     #[error(transparent)]
     Broker(#[from] BrokerError),
     /// Another worker has the data folder.
-    #[error(
-        "another worker uses {0}: give that one more places (`--jobs`), or this one a data folder of its own (TAPLINE_HOME)"
-    )]
+    #[error("another worker uses {0}: give that one more places for jobs, or this one a data folder of its own (TAPLINE_HOME)")]
     Taken(PathBuf),
     /// A file cannot be read or written.
     #[error("cannot use {path}")]
@@ -53,94 +50,13 @@ pub enum WorkerError {
     },
 }
 
-/// What a worker is like.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct WorkerOptions {
-    /// What people call it.
-    pub name: String,
-    /// How many runs it makes at once.
-    pub places: usize,
-    /// What it has: jobs can ask for it.
-    pub labels: Vec<String>,
-    /// What it asks of jobs.
-    pub require: Vec<String>,
-    /// Programs of agents: of this one, or of all.
-    pub programs: Vec<(Option<Kind>, PathBuf)>,
-    /// Whether it takes jobs that bring arguments for their agent, or MCP servers: both can name programs.
-    pub allow_args: bool,
-    /// The most bytes of a patch that it sends. What is larger stays in its worktree. `None`: 256 MiB.
-    pub largest_patch: Option<u64>,
-}
-
-/// What happens at a worker. The list is exhaustive on purpose: whoever shows it decides about each kind.
-#[derive(Clone, Debug)]
-pub enum WorkerNews {
-    /// It is ready.
-    Ready,
-    /// It begins a run.
-    Began {
-        /// The batch's id.
-        batch: String,
-        /// The job's name.
-        job: String,
-        /// 1 is the first run of the job.
-        attempt: u64,
-    },
-    /// A run has ended, and its outcome is stored.
-    Ended {
-        /// The batch's id.
-        batch: String,
-        /// The job's name.
-        job: String,
-        /// How, in a word or two.
-        how: String,
-    },
-    /// A run goes on elsewhere, for this reason.
-    GivenBack {
-        /// The batch's id.
-        batch: String,
-        /// The job's name.
-        job: String,
-        /// Why.
-        why: &'static str,
-    },
-    /// An account's limit is reached.
-    Limit(AccountLimit),
-    /// Something keeps it from going on for now. It tries again.
-    Trouble(String),
-    /// It takes nothing more, and waits for so many runs.
-    Stopping {
-        /// How many runs are under way.
-        running: usize,
-    },
-}
-
 /// A worker.
 #[derive(Debug)]
 pub struct Worker {
-    shared: Arc<Shared>,
+    shared: Arc<Workbench>,
     trouble: mpsc::UnboundedReceiver<String>,
     /// Locked as long as it is open.
     _lock: std::fs::File,
-}
-
-/// What all runs of a worker have in common.
-#[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) queue: Queue,
-    pub(super) post: Post,
-    pub(super) outbox: Outbox,
-    pub(super) place: Workplace,
-    pub(super) options: WorkerOptions,
-    /// That of the data folder: what this worker recorded before is here.
-    pub(super) id: String,
-    pub(super) news: mpsc::UnboundedSender<WorkerNews>,
-    /// How far each batch is to be stopped.
-    pub(super) stopped: watch::Sender<BTreeMap<String, u32>>,
-    /// The runs that are under way here, by the key of their outcome, each with its newest message.
-    pub(super) running: Mutex<BTreeMap<String, watch::Sender<Arc<Message>>>>,
-    places: Semaphore,
 }
 
 /// How long the broker waits for a run that a worker can take.
@@ -161,12 +77,12 @@ impl Worker {
         let file = |error| WorkerError::File { path: folder.clone(), error };
         let (id, outbox) = (identity(&place.store).map_err(file)?, Outbox::of(&place.store).map_err(file)?);
         let (told, trouble) = mpsc::unbounded_channel();
-        let queue = Queue::open(broker, &format!("tapline worker {}", options.name), told).await?;
+        let queue = Box::pin(Queue::open(broker, &format!("tapline worker {}", options.name), told)).await?;
         let post = Post::of(queue.context.clone()).await?;
         // Recordings of an earlier process that was killed.
         resend(&post, &outbox).map_err(file)?;
         let places = Semaphore::new(options.places.max(1));
-        let shared = Shared {
+        let shared = Workbench {
             queue,
             post,
             outbox,
@@ -195,7 +111,7 @@ impl Worker {
         let tells = Arc::clone(&shared);
         let controls = shared.queue.control.follow(">".to_owned(), move |batch, value| {
             let control: Control = value.and_then(|value| serde_json::from_slice(value).ok()).unwrap_or_default();
-            tells.tell(batch, &control);
+            tells.tell(batch, control);
         });
         let (found, mut classes) = mpsc::unbounded_channel();
         let follows = shared.queue.classes.follow(">".to_owned(), move |name, value| {
@@ -233,7 +149,7 @@ impl Worker {
     }
 }
 
-impl Shared {
+impl Workbench {
     /// Says that it is there, until it ends.
     async fn say_here(self: Arc<Self>) {
         let WorkerOptions { name, places, labels, require, .. } = self.options.clone();
@@ -244,16 +160,6 @@ impl Shared {
             every.tick().await;
             self.queue.workers.try_put(&self.id, &card).await;
         }
-    }
-
-    /// A batch is to be stopped so far.
-    pub(super) fn tell(&self, batch: &str, control: &Control) {
-        self.stopped.send_if_modified(|all| {
-            if control.stop == 0 {
-                return all.remove(batch).is_some();
-            }
-            all.insert(batch.to_owned(), control.stop) != Some(control.stop)
-        });
     }
 
     /// Takes runs of a class, one after the other, until the worker is stopped.
@@ -278,17 +184,9 @@ impl Shared {
                 let _ = message.ack_with(AckKind::Nak(None)).await;
                 continue;
             };
-            Taken::new(&self, message, consumer.cached_info().config.ack_wait).make(stop.clone()).await;
+            let taken = Taken::new(&self, message, consumer.cached_info().config.ack_wait);
+            Box::pin(taken.make(stop.clone())).await;
         }
-    }
-
-    /// The program of an agent.
-    pub(super) fn program(&self, agent: Kind) -> Option<&Path> {
-        let of = |wanted: Option<Kind>| {
-            let found = self.options.programs.iter().rev().find(|(kind, _)| *kind == wanted);
-            found.map(|(_, path)| path.as_path())
-        };
-        of(Some(agent)).or_else(|| of(None))
     }
 }
 

@@ -71,12 +71,6 @@ impl Crew {
         self.root.join(name)
     }
 
-    pub(crate) fn file(&self, name: &str) -> PathBuf {
-        let path = self.path(name);
-        std::fs::write(&path, "").unwrap();
-        path
-    }
-
     pub(crate) fn broker(&self) -> Broker {
         Broker::at(&self.url)
     }

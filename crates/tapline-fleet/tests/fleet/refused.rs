@@ -87,7 +87,7 @@ fn a_job_that_the_worker_cannot_or_must_not_run() {
     let ran = crew.run(text, |_| {});
     let expected = [("folder", "failure"), ("worktree", "failure"), ("program", "failure"), ("good", "success")];
     assert_eq!(ran.outcomes(), expected);
-    for (job, why) in [("folder", "/no/such/folder"), ("worktree", "worktree"), ("program", "--bin /bin/sh")] {
+    for (job, why) in [("folder", "/no/such/folder"), ("worktree", "worktree"), ("program", "/bin/sh")] {
         let error = ran.result(job).error.clone().unwrap_or_default();
         assert!(error.contains("worker w1") && error.contains(why), "{job}: {error}");
         assert!(crew.traces(job).is_empty(), "{job} was not started");
@@ -106,7 +106,7 @@ fn the_queue_chooses_programs_only_where_a_worker_allows_it() {
     assert_eq!(ran.outcomes(), [("args", "failure"), ("mcp", "failure"), ("good", "success")]);
     for job in ["args", "mcp"] {
         let error = ran.result(job).error.clone().unwrap_or_default();
-        assert!(error.contains("worker w1") && error.contains("--allow-args"), "{job}: {error}");
+        assert!(error.contains("worker w1") && error.contains("allow-args"), "{job}: {error}");
         assert!(crew.traces(job).is_empty(), "{job} was not started");
     }
     worker.stop(1);

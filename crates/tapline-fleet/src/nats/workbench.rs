@@ -1,0 +1,118 @@
+//! What all runs of a worker have in common, and what a worker tells.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use async_nats::jetstream::Message;
+use tapline_protocol::Agent as Kind;
+use tokio::sync::{Semaphore, mpsc, watch};
+
+use super::order::Control;
+use super::outbox::Outbox;
+use super::post::Post;
+use super::queue::Queue;
+use crate::note::AccountLimit;
+use crate::work::Workplace;
+
+/// What a worker is like.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct WorkerOptions {
+    /// What people call it.
+    pub name: String,
+    /// How many runs it makes at once.
+    pub places: usize,
+    /// What it has: jobs can ask for it.
+    pub labels: Vec<String>,
+    /// What it asks of jobs.
+    pub require: Vec<String>,
+    /// Programs of agents: of this one, or of all.
+    pub programs: Vec<(Option<Kind>, PathBuf)>,
+    /// Whether it takes jobs that bring arguments for their agent, or MCP servers: both can name programs.
+    pub allow_args: bool,
+    /// The most bytes of a patch that it sends. What is larger stays in its worktree. `None`: 256 MiB.
+    pub largest_patch: Option<u64>,
+}
+
+/// What happens at a worker. The list is exhaustive on purpose: whoever shows it decides about each kind.
+#[derive(Clone, Debug)]
+pub enum WorkerNews {
+    /// It is ready.
+    Ready,
+    /// It begins a run.
+    Began {
+        /// The batch's id.
+        batch: String,
+        /// The job's name.
+        job: String,
+        /// 1 is the first run of the job.
+        attempt: u64,
+    },
+    /// A run has ended, and its outcome is stored.
+    Ended {
+        /// The batch's id.
+        batch: String,
+        /// The job's name.
+        job: String,
+        /// How, in a word or two.
+        how: String,
+    },
+    /// A run goes on elsewhere, for this reason.
+    GivenBack {
+        /// The batch's id.
+        batch: String,
+        /// The job's name.
+        job: String,
+        /// Why.
+        why: &'static str,
+    },
+    /// An account's limit is reached.
+    Limit(AccountLimit),
+    /// Something keeps it from going on for now. It tries again.
+    Trouble(String),
+    /// It takes nothing more, and waits for so many runs.
+    Stopping {
+        /// How many runs are under way.
+        running: usize,
+    },
+}
+
+/// What all runs of a worker have in common.
+#[derive(Debug)]
+pub(super) struct Workbench {
+    pub(super) queue: Queue,
+    pub(super) post: Post,
+    pub(super) outbox: Outbox,
+    pub(super) place: Workplace,
+    pub(super) options: WorkerOptions,
+    /// That of the data folder: what this worker recorded before is here.
+    pub(super) id: String,
+    pub(super) news: mpsc::UnboundedSender<WorkerNews>,
+    /// How far each batch is to be stopped.
+    pub(super) stopped: watch::Sender<BTreeMap<String, u32>>,
+    /// The runs that are under way here, by the key of their outcome, each with its newest message.
+    pub(super) running: Mutex<BTreeMap<String, watch::Sender<Arc<Message>>>>,
+    pub(super) places: Semaphore,
+}
+
+impl Workbench {
+    /// A batch is to be stopped so far.
+    pub(super) fn tell(&self, batch: &str, control: Control) {
+        self.stopped.send_if_modified(|all| {
+            if control.stop == 0 {
+                return all.remove(batch).is_some();
+            }
+            all.insert(batch.to_owned(), control.stop) != Some(control.stop)
+        });
+    }
+
+    /// The program of an agent.
+    pub(super) fn program(&self, agent: Kind) -> Option<&Path> {
+        let of = |wanted: Option<Kind>| {
+            let found = self.options.programs.iter().rev().find(|(kind, _)| *kind == wanted);
+            found.map(|(_, path)| path.as_path())
+        };
+        of(Some(agent)).or_else(|| of(None))
+    }
+}
