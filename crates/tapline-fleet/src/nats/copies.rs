@@ -247,10 +247,18 @@ fn append(path: &Path, offset: u64, bytes: &[u8]) -> io::Result<bool> {
 /// Replaces a file. Readers see the old one or the new one.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    let part = path.with_extension(format!("{}-{}.part", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&part)?;
-    file.write_all(bytes)?;
-    std::fs::rename(part, path)
+    let mut tries = 0;
+    loop {
+        let part = path.with_extension(format!("{}-{}.part", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&part)?;
+        file.write_all(bytes)?;
+        tries += 1;
+        match std::fs::rename(&part, path) {
+            // Another process took it for one that is left of a process that was killed.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && tries < 5 => {}
+            renamed => return renamed,
+        }
+    }
 }
 
 /// Compares a copy with what its original has. Returns what is wrong.

@@ -72,11 +72,12 @@ impl Machine {
         (collector, News(news))
     }
 
-    /// The files of a recording, but not what says that it is a copy.
+    /// The files of a recording, but not what says that it is a copy, or what is still being written.
     pub(crate) fn files(&self, name: &str) -> BTreeMap<String, Vec<u8>> {
         let entries = std::fs::read_dir(self.recording(name)).into_iter().flatten().flatten();
-        let files = entries.map(|entry| (entry.file_name().into_string().unwrap(), std::fs::read(entry.path()).unwrap()));
-        files.filter(|(name, _)| !["collected.json", "end.json.part"].contains(&name.as_str())).collect()
+        let names = entries.map(|entry| entry.file_name().into_string().unwrap());
+        let names = names.filter(|name| name != "collected.json" && !name.contains(".part"));
+        names.map(|file| (file.clone(), std::fs::read(self.recording(name).join(file)).unwrap())).collect()
     }
 
     pub(crate) fn length(&self, name: &str) -> u64 {

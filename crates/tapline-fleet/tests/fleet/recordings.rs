@@ -226,3 +226,37 @@ fn collecting_once_ends_when_nothing_is_left() {
         }
     });
 }
+
+#[test]
+fn several_processes_write_the_copies_of_one_data_folder() {
+    let server = Server::start();
+    let (worker, home) = (Machine::new(&server, "worker"), Machine::new(&server, "home"));
+    runtime().block_on(async {
+        // The first two share a place in the stream, so each gets some of the pieces. The third gets all of them.
+        let (first, _one) = home.collect().await;
+        let (second, _two) = home.collect().await;
+        let post = home.post().await;
+        let batch = RecordingCollector::for_batch(&post, BATCH, &home.store, CollectOptions::default()).await.unwrap();
+        let names: Vec<String> = (1..=10).map(|n| format!("r{n}")).collect();
+        let mut runs = Vec::new();
+        for name in &names {
+            runs.push((worker.ship(name).await, worker.record(name)));
+        }
+        for round in 1..=4 {
+            for (n, (_, recorder)) in runs.iter_mut().enumerate() {
+                write(recorder, round * 100 + n, 20_000 * (n + 1));
+            }
+            home.wait_for("r10", worker.length("r10"));
+        }
+        for (name, (shipper, recorder)) in names.iter().zip(runs) {
+            finish(recorder);
+            assert_eq!(within("it is sent", shipper.seal()).await, Sealed::Yes);
+            assert_eq!(within("it comes", batch.collected(name)).await, Collected::Complete);
+            assert!(home.files(name) == worker.files(name), "{name}");
+        }
+        for collector in [first, second, batch] {
+            collector.stop().await;
+        }
+        assert!(names.iter().all(|name| home.files(name) == worker.files(name)));
+    });
+}
