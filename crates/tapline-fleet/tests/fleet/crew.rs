@@ -19,6 +19,13 @@ pub(crate) fn agent() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fake-agent")
 }
 
+/// What a worker is like: it starts the fake agent.
+pub(crate) fn options(worker: &str, places: usize) -> WorkerOptions {
+    let mut options = WorkerOptions::default();
+    (options.name, options.places, options.programs) = (worker.to_owned(), places, vec![(None, agent())]);
+    options
+}
+
 /// How long a worker may be silent where nobody dies: no machine is so slow that it matters.
 pub(crate) const PATIENT: Duration = Duration::from_secs(300);
 /// How long a worker may be silent where somebody dies. A worker that is slow may lose its run to another; no test minds.
@@ -95,15 +102,9 @@ impl Crew {
         place
     }
 
-    pub(crate) fn options(&self, worker: &str, places: usize) -> WorkerOptions {
-        let mut options = WorkerOptions::default();
-        (options.name, options.places, options.programs) = (worker.to_owned(), places, vec![(None, agent())]);
-        options
-    }
-
     /// Starts a worker in this process.
     pub(crate) fn worker(&self, name: &str, places: usize) -> Hand {
-        self.worker_with(name, self.options(name, places))
+        self.worker_with(name, options(name, places))
     }
 
     pub(crate) fn worker_with(&self, name: &str, options: WorkerOptions) -> Hand {
@@ -120,7 +121,8 @@ impl Crew {
                         keeps.lock().unwrap().push(event);
                     }
                 });
-                let worker = Worker::open(&broker, place, options, news).await.unwrap_or_else(|error| panic!("{error}"));
+                let worker =
+                    Box::pin(Worker::open(&broker, place, options, news)).await.unwrap_or_else(|error| panic!("{error}"));
                 worker.run(stopped).await;
             });
             runtime.shutdown_background();
@@ -188,7 +190,7 @@ impl Crew {
         let end = std::thread::scope(|scope| {
             scope.spawn(move || meanwhile(&live));
             runtime.block_on(async {
-                let opened = Nats::open(folder, &self.broker(), self.store(), false).await;
+                let opened = Box::pin(Nats::open(folder, &self.broker(), self.store(), false)).await;
                 let (engine, notes) = opened.unwrap_or_else(|error| panic!("{error}"));
                 let engine = engine.with_patience(self.patience);
                 let batch = Batch::new(engine, plan, notes, self.store(), given, events, stopped);

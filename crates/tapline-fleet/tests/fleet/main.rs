@@ -10,6 +10,7 @@ mod crew;
 mod killed;
 #[cfg(test)]
 mod limited;
+#[cfg(test)]
 mod machine;
 #[cfg(test)]
 mod many;

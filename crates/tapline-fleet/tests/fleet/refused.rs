@@ -7,7 +7,7 @@ use tapline_fleet::{BatchFolder, BatchNews, Broker, BrokerError, Nats, NatsError
 use tapline_session::text::with_causes;
 
 use crate::broker::Server;
-use crate::crew::{Crew, numbered};
+use crate::crew::{Crew, numbered, options};
 
 /// Why a batch cannot be opened with this broker.
 fn open(crew: &Crew, broker: &Broker) -> NatsError {
@@ -28,7 +28,7 @@ fn a_broker_that_is_not_there() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (news, _) = tokio::sync::mpsc::unbounded_channel();
     let broker = crew.broker();
-    let worker = tapline_fleet::Worker::open(&broker, crew.place("w1"), crew.options("w1", 1), news);
+    let worker = tapline_fleet::Worker::open(&broker, crew.place("w1"), options("w1", 1), news);
     let error = runtime.block_on(worker).expect_err("it must not work");
     assert!(matches!(error, WorkerError::Broker(BrokerError::Unreachable { .. })), "{error:?}");
 }
@@ -137,9 +137,9 @@ fn jobs_and_workers_find_each_other_by_labels() {
     let server = Server::start();
     let crew = Crew::new(&server);
     let text = |list: &[&str]| list.iter().map(|label| (*label).to_owned()).collect::<Vec<_>>();
-    let mut picky = crew.options("picky", 1);
+    let mut picky = options("picky", 1);
     picky.require = text(&["repo=api", "agent=claude"]);
-    let mut strong = crew.options("strong", 1);
+    let mut strong = options("strong", 1);
     strong.labels = text(&["gpu=yes"]);
     strong.require = text(&["repo=web"]);
     let _workers = [crew.worker_with("picky", picky), crew.worker_with("strong", strong)];
@@ -160,4 +160,18 @@ fn jobs_and_workers_find_each_other_by_labels() {
     assert_eq!(crew.store_of("strong").list().unwrap().len(), 2, "web and gpu");
     assert!(crew.traces("nobody").is_empty(), "nobody may run it");
     assert!(ran.end.stopped);
+}
+
+#[test]
+fn a_data_folder_has_one_worker() {
+    let server = Server::start();
+    let crew = Crew::new(&server);
+    let worker = crew.worker("w1", 1);
+    worker.until("it is ready", |event| matches!(event, tapline_fleet::WorkerNews::Ready));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (news, _) = tokio::sync::mpsc::unbounded_channel();
+    let broker = crew.broker();
+    let second = tapline_fleet::Worker::open(&broker, crew.place("w1"), options("second", 1), news);
+    let error = runtime.block_on(second).expect_err("the folder is taken");
+    assert!(matches!(error, WorkerError::Taken(_)), "{error:?}");
 }
