@@ -6,7 +6,7 @@ use std::process::Command;
 use tapline_fleet::{JobOutcome, WorkerNews};
 
 use crate::broker::{Server, wait_until};
-use crate::crew::Crew;
+use crate::crew::{Crew, options};
 
 fn git(folder: &Path, args: &[&str]) {
     let mut command = Command::new("git");
@@ -54,7 +54,7 @@ fn a_patch_is_in_the_folder_of_the_batch_and_stays_on_the_worker() {
 fn a_patch_that_is_too_large_is_a_failure_and_the_worktree_stays() {
     let server = Server::start();
     let crew = Crew::new(&server);
-    let mut options = crew.options("w1", 1);
+    let mut options = options("w1", 1);
     options.largest_patch = Some(20);
     let worker = crew.worker_with("w1", options);
     let ran = crew.run(&job(&crew, "touch a new.txt"), |_| {});

@@ -110,7 +110,7 @@ fn the_queue_chooses_programs_only_where_a_worker_allows_it() {
         assert!(crew.traces(job).is_empty(), "{job} was not started");
     }
     worker.stop(1);
-    let mut options = crew.options("w2", 1);
+    let mut options = options("w2", 1);
     options.allow_args = true;
     let _worker = crew.worker_with("w2", options);
     let ran = crew.run(jobs, |_| {});
