@@ -19,6 +19,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::identity::identity;
 
+use super::arrivals::{CollectNews, CollectOptions};
 use super::connect::BrokerError;
 use super::copies::{Collected, Copies, Taken, Unflushed};
 use super::names;
@@ -41,64 +42,6 @@ const LOOKS: u32 = 3;
 const MOST_LOST: usize = 10_000;
 /// A recording that did not come in this time is looked for in the stream.
 const SOON: Duration = Duration::from_millis(250);
-
-/// How recordings are collected.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct CollectOptions {
-    /// Whether to end when nothing is left.
-    pub once: bool,
-    /// After this time, the broker sends a piece again that was not acknowledged.
-    pub ack_wait: Duration,
-}
-
-impl Default for CollectOptions {
-    fn default() -> Self {
-        Self { once: false, ack_wait: Duration::from_secs(30) }
-    }
-}
-
-/// What happens while recordings are collected.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum CollectNews {
-    /// The first piece of a recording came.
-    Began {
-        /// Its name.
-        recording: String,
-    },
-    /// So many bytes are on the disk.
-    Took {
-        /// How many.
-        bytes: u64,
-    },
-    /// A recording is complete, or it was made here.
-    Collected {
-        /// Its name.
-        recording: String,
-        /// Whether it was made here.
-        is_original: bool,
-    },
-    /// A recording is not as its original.
-    Damaged {
-        /// Its name.
-        recording: String,
-        /// What is wrong.
-        why: String,
-    },
-    /// A message is no piece of a recording.
-    Refused {
-        /// Its subject.
-        subject: String,
-        /// What is wrong.
-        why: String,
-    },
-    /// Something is tried again.
-    Trouble {
-        /// What is wrong.
-        why: String,
-    },
-}
 
 /// Collects recordings, in the background.
 #[derive(Debug)]

@@ -12,8 +12,9 @@ use tapline_recording::{Store, create_private_folder};
 use tapline_session::exit;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::arrivals::CollectOptions;
 use super::bucket::{Following, written};
-use super::collect::{CollectOptions, RecordingCollector};
+use super::collect::RecordingCollector;
 use super::connect::{Broker, BrokerError};
 use super::copies::Collected;
 use super::order::{Control, End, Order, Outcome, Patch, RunOf, WorkerCard, is_recording_of, name_of};
