@@ -6,6 +6,7 @@ use std::iter::successors;
 use std::path::Path;
 
 use anyhow::anyhow;
+use tapline_fleet::BrokerError;
 use tapline_recording::{FindError, RecordingError};
 use tapline_runner::{Failure, Instead, Refusal, RunOption, StartError};
 use tapline_session::permission::{RuleFile, WrongRules};
@@ -90,6 +91,9 @@ fn advice(error: &(dyn Error + 'static)) -> Option<&'static str> {
     }
     if let Some(SimError::Listen { .. }) = error.downcast_ref() {
         return Some(" (port 0 picks a free port)");
+    }
+    if let Some(BrokerError::Untrusted { .. }) = error.downcast_ref() {
+        return Some("; --nats-ca names the authority of its certificate, --nats-cert and --nats-key are ours");
     }
     match error.downcast_ref::<WrongRules>()?.belongs_in()? {
         RuleFile::Policy => Some("; a policy is given with --policy"),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tapline_protocol::Agent as Kind;
 use tapline_runner::{Environment, Options, RetryRule};
 use tapline_session::Category;
@@ -186,6 +187,67 @@ fn rules<T: std::str::FromStr<Err: std::error::Error>>(key: &str, text: String) 
     Ok(Written { text, rules })
 }
 
+/// Returns what of a job can name programs, besides `bin`.
+pub(crate) fn names_programs(job: &Job) -> Option<&'static str> {
+    let Options { extra, mcp_config, .. } = &job.options;
+    if !extra.is_empty() {
+        return Some("`args`");
+    }
+    mcp_config.iter().any(|config| is_inline(config)).then_some("an `mcp_config` with MCP servers of its own")
+}
+
+/// Whether it is a configuration itself, and not the name of a file.
+fn is_inline(mcp_config: &str) -> bool {
+    mcp_config.trim_start().starts_with('{')
+}
+
+/// What travels can be read by whoever may read the queue: a configuration of MCP servers must have no secrets.
+fn check_secrets(mcp_config: &str) -> Result<(), String> {
+    if !is_inline(mcp_config) {
+        return Ok(());
+    }
+    let config: Value = serde_json::from_str(mcp_config).map_err(|error| format!("mcp_config: {error}"))?;
+    let mut left = vec![&config];
+    while let Some(value) = left.pop() {
+        match value {
+            Value::Object(fields) => {
+                for (key, value) in fields {
+                    if key != "env" && key != "headers" {
+                        left.push(value);
+                        continue;
+                    }
+                    let mut values = value.as_object().into_iter().flatten();
+                    let is_secret = |value: &Value| value.as_str().is_none_or(|text| !is_name_only(text));
+                    if let Some((name, _)) = values.find(|(_, value)| is_secret(value)) {
+                        return Err(format!(
+                            "mcp_config: the value of `{name}` in `{key}` would go through the queue, where others can read it. Put it \
+                             into the environment of the workers, and name it here: \"${{NAME}}\""
+                        ));
+                    }
+                }
+            }
+            Value::Array(values) => left.extend(values),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Whether a text only names variables: `${NAME}`, perhaps after a word, such as `Bearer ${NAME}`.
+fn is_name_only(text: &str) -> bool {
+    let (mut rest, mut words) = (text, String::new());
+    while let Some((before, after)) = rest.split_once("${") {
+        let Some((name, after)) = after.split_once('}') else { return false };
+        if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+            return false;
+        }
+        words.push_str(before);
+        rest = after;
+    }
+    words.push_str(rest);
+    ["", "bearer", "basic", "token"].contains(&words.trim().to_ascii_lowercase().as_str())
+}
+
 impl CarriedOptions {
     fn pack(options: &Options) -> Result<Self, String> {
         // A new option is a mistake here until somebody decides about it.
@@ -214,6 +276,7 @@ impl CarriedOptions {
             partial: _,
             extra,
         } = options.clone();
+        mcp_config.iter().try_for_each(|config| check_secrets(config))?;
         Ok(Self {
             model,
             fallback_model,
@@ -259,7 +322,7 @@ impl CarriedOptions {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
     use crate::fields::{KEYS, Looked, Reading};
@@ -334,6 +397,36 @@ mod tests {
         job.environment.set.push(("KEY".into(), Some("secret".into())));
         let text = Carried::pack(&job).map(|packed| serde_json::to_string(&packed).unwrap_or_default()).unwrap_or_default();
         assert!(text.contains("KEY") && !text.contains("secret"), "{text}");
+    }
+
+    #[test]
+    fn secrets_of_mcp_servers_do_not_travel() {
+        let packed = |server: Value| {
+            let mut job = job([]);
+            job.options.mcp_config.push(json!({ "mcpServers": { "a": server } }).to_string());
+            assert_eq!(names_programs(&job), Some("an `mcp_config` with MCP servers of its own"));
+            Carried::pack(&job).map(|_| ())
+        };
+        for server in [
+            json!({ "command": "a", "args": ["b"] }),
+            json!({ "command": "a", "env": { "KEY": "${KEY}", "EMPTY": "" } }),
+            json!({ "url": "https://a", "headers": { "Authorization": "Bearer ${TOKEN_2}" } }),
+        ] {
+            assert_eq!(packed(server), Ok(()));
+        }
+        for server in [
+            json!({ "command": "a", "env": { "KEY": "secret" } }),
+            json!({ "command": "a", "env": { "KEY": "${KEY:-secret}" } }),
+            json!({ "command": "a", "env": { "KEY": "secret${KEY}" } }),
+            json!({ "command": "a", "env": { "KEY": 5 } }),
+            json!({ "url": "https://a", "headers": { "KEY": "Bearer secret" } }),
+        ] {
+            let why = packed(server).unwrap_err();
+            assert!(why.contains("`KEY`") && why.contains("${NAME}") && !why.contains("secret"), "{why}");
+        }
+        let mut file = job([]);
+        file.options.mcp_config.push("servers.json".to_owned());
+        assert!(names_programs(&file).is_none() && Carried::pack(&file).is_ok());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Many machines: jobs, results and recordings travel through NATS JetStream, a broker that others keep.
 
+mod arrivals;
 mod bucket;
 mod collect;
 mod connect;
@@ -18,7 +19,8 @@ mod trouble;
 mod workbench;
 mod worker;
 
-pub use collect::{CollectNews, CollectOptions, RecordingCollector};
+pub use arrivals::{CollectNews, CollectOptions};
+pub use collect::RecordingCollector;
 pub use connect::{Broker, BrokerError};
 pub use copies::Collected;
 pub use engine::{Nats, NatsError};

@@ -387,6 +387,13 @@ impl Plan {
         if let Some(error) = error {
             wrong(with_causes(&error));
         }
+        #[cfg(feature = "nats")]
+        if sound
+            && on == RunsOn::Workers
+            && let Err(why) = crate::carried::Carried::pack(&job)
+        {
+            wrong(why);
+        }
     }
 
     /// What a place stands for: a column, an item, or a part of an earlier result.

@@ -34,6 +34,14 @@ pub(crate) struct Made {
 }
 
 impl Made {
+    /// What the agent changed cannot be handed over: the job has failed, and the worktree stays.
+    #[cfg(feature = "nats")]
+    pub(crate) fn leave_worktree(&mut self, why: &str) {
+        if let (AttemptEnd::Over(result), Some(mut worktree)) = (&mut self.end, self.worktree.take()) {
+            leave(&mut worktree, result, why);
+        }
+    }
+
     /// The run is noted: what is not needed any more is removed.
     pub(crate) async fn noted(self) -> Attempted {
         if let Some(worktree) = self.worktree {
@@ -163,14 +171,18 @@ impl Workshop {
             }
             Err(_) if is_stopped() => Kept::Later,
             Err(error) => {
-                let why = with_causes(&error);
-                result.outcome = JobOutcome::Failure;
-                result.exit_code = if result.exit_code == 0 { exit::FAILED } else { result.exit_code };
-                let place = worktree.path().display();
-                result.error = Some(format!("what the agent changed could not be kept as it should ({why}); it is in {place}"));
-                worktree.leave();
+                leave(worktree, result, &with_causes(&error));
                 Kept::No
             }
         }
     }
+}
+
+/// What the agent changed cannot be kept: the job has failed, and the worktree stays.
+fn leave(worktree: &mut Worktree, result: &mut JobResult, why: &str) {
+    result.outcome = JobOutcome::Failure;
+    result.exit_code = if result.exit_code == 0 { exit::FAILED } else { result.exit_code };
+    let place = worktree.path().display();
+    result.error = Some(format!("what the agent changed could not be kept as it should ({why}); it is in {place}"));
+    worktree.leave();
 }

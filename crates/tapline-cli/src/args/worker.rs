@@ -13,6 +13,9 @@ use super::engine::Engine;
 /// this machine's folders, programs, environment and secrets: none of them come from the queue. Its result is stored before the job
 /// is taken off the queue, so a worker that dies loses nothing. `tapline help fleet` has more.
 ///
+/// Whoever may write to the queue can let agents do here whatever the rules of the job allow them, in any folder of this user. So give
+/// only those people the right to write to it who may use this account, and let workers run as a user who may do no more than they need.
+///
 /// Ctrl-C lets the runs end, and takes no more. A second Ctrl-C stops them, and they go on elsewhere; a third kills them.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -40,6 +43,10 @@ pub(crate) struct Worker {
     /// The program of all agents, or of one (AGENT=PATH); can be repeated. Jobs cannot name another one [default: as for `tapline run`]
     #[arg(long, value_name = "[AGENT=]PATH", value_parser = program)]
     pub(crate) bin: Vec<(Option<Agent>, PathBuf)>,
+    /// Take jobs that bring arguments for their agent (`args`), or MCP servers (`mcp_config` as JSON). Both can name programs that are
+    /// started here
+    #[arg(long)]
+    pub(crate) allow_args: bool,
     /// What this worker is called in messages [default: the name of the machine]
     #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) name: Option<String>,

@@ -26,6 +26,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     options.name = args.name.clone().unwrap_or_else(name_of_machine);
     (options.labels, options.require) = (args.label.clone(), args.require.clone());
     (options.places, options.programs) = (args.jobs, args.bin.clone());
+    options.allow_args = args.allow_args;
     let name = options.name.clone();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
     let worked = runtime.block_on(async {

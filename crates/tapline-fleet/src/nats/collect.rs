@@ -19,11 +19,12 @@ use tokio::time::{sleep, timeout};
 
 use crate::identity::identity;
 
+use super::arrivals::{CollectNews, CollectOptions};
 use super::connect::BrokerError;
 use super::copies::{Collected, Copies, Taken, Unflushed};
 use super::names;
 use super::pieces::{Content, Piece, SealedFile, plain};
-use super::post::{BATCH, Post, RECORDING};
+use super::post::{BATCH, Post, RECORDING, Ungot};
 
 /// How many pieces are written before they are flushed to the disk together.
 const GROUP: usize = 64;
@@ -35,66 +36,12 @@ const FORGOTTEN: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 const PAUSE: Duration = Duration::from_millis(500);
 /// How long to wait before a piece that could not be written is tried again.
 const LONG_PAUSE: Duration = Duration::from_secs(2);
+/// How often an object is looked for before it is taken for lost.
+const LOOKS: u32 = 3;
+/// So many lost objects are remembered.
+const MOST_LOST: usize = 10_000;
 /// A recording that did not come in this time is looked for in the stream.
 const SOON: Duration = Duration::from_millis(250);
-
-/// How recordings are collected.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct CollectOptions {
-    /// Whether to end when nothing is left.
-    pub once: bool,
-    /// After this time, the broker sends a piece again that was not acknowledged.
-    pub ack_wait: Duration,
-}
-
-impl Default for CollectOptions {
-    fn default() -> Self {
-        Self { once: false, ack_wait: Duration::from_secs(30) }
-    }
-}
-
-/// What happens while recordings are collected.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum CollectNews {
-    /// The first piece of a recording came.
-    Began {
-        /// Its name.
-        recording: String,
-    },
-    /// So many bytes are on the disk.
-    Took {
-        /// How many.
-        bytes: u64,
-    },
-    /// A recording is complete, or it was made here.
-    Collected {
-        /// Its name.
-        recording: String,
-        /// Whether it was made here.
-        is_original: bool,
-    },
-    /// A recording is not as its original.
-    Damaged {
-        /// Its name.
-        recording: String,
-        /// What is wrong.
-        why: String,
-    },
-    /// A message is no piece of a recording.
-    Refused {
-        /// Its subject.
-        subject: String,
-        /// What is wrong.
-        why: String,
-    },
-    /// Something is tried again.
-    Trouble {
-        /// What is wrong.
-        why: String,
-    },
-}
 
 /// Collects recordings, in the background.
 #[derive(Debug)]
@@ -120,6 +67,8 @@ struct Shared {
     news: mpsc::UnboundedSender<CollectNews>,
     /// Recordings of which the stream does not have every piece.
     incomplete: Mutex<HashSet<String>>,
+    /// Objects of recordings that are not what they should be, and why. They are not asked for again.
+    lost: Mutex<HashMap<(String, String), &'static str>>,
     /// Who waits for which recording.
     waiting: Mutex<HashMap<String, Vec<oneshot::Sender<Collected>>>>,
 }
@@ -188,6 +137,7 @@ impl Collector {
             options,
             news,
             incomplete: Mutex::default(),
+            lost: Mutex::default(),
             waiting: Mutex::default(),
         };
         let shared = Arc::new(shared);
@@ -401,7 +351,7 @@ impl Shared {
                 written.bytes += piece.parts.iter().map(|part| part.content.len()).sum::<u64>();
                 let damage = match taken {
                     Taken::Sealed(damage) => damage,
-                    _ => Some("pieces of it are missing".to_owned()),
+                    _ => Some(self.why_incomplete(recording)),
                 };
                 // Without its seal, more may come. The seal will tell that something is missing.
                 if let Some(files) = piece.sealed.clone() {
@@ -429,15 +379,66 @@ impl Shared {
     }
 
     async fn write(&self, incoming: &Incoming, written: &mut Written) -> Result<Taken, String> {
+        let Some(objects) = self.objects(incoming).await? else {
+            // Without its bytes, nothing of it is written. The copy has a gap there, and its seal tells that.
+            let nothing = Piece { parts: Vec::new(), sealed: None };
+            let taken = self.write_piece(incoming, nothing, Vec::new(), written).await?;
+            return Ok(if matches!(taken, Taken::Grown { .. }) { Taken::Gap } else { taken });
+        };
+        self.write_piece(incoming, incoming.piece.clone(), objects, written).await
+    }
+
+    /// Gets the objects of a piece. `None` if one of them is lost.
+    async fn objects(&self, incoming: &Incoming) -> Result<Option<Vec<Bytes>>, String> {
         let mut objects = Vec::new();
         for part in &incoming.piece.parts {
-            if let Content::Object(object) = &part.content {
-                let got = Box::pin(self.post.get(object)).await;
-                objects.push(got.map_err(|error| format!("cannot get the object {}: {error}", object.name))?);
+            let Content::Object(object) = &part.content else { continue };
+            let key = (incoming.recording.clone(), object.name.clone());
+            if locked(&self.lost).contains_key(&key) {
+                return Ok(None);
+            }
+            let mut looks = 1;
+            let got = loop {
+                match Box::pin(self.post.get(object)).await {
+                    // In a cluster, a server may not have it yet.
+                    Err(Ungot::Lost(_)) if looks < LOOKS => sleep(PAUSE).await,
+                    got => break got,
+                }
+                looks += 1;
+            };
+            match got {
+                Ok(bytes) => objects.push(bytes),
+                Err(Ungot::Lost(why)) => {
+                    let mut lost = locked(&self.lost);
+                    if lost.len() >= MOST_LOST {
+                        lost.clear();
+                    }
+                    lost.insert(key, why);
+                    return Ok(None);
+                }
+                Err(Ungot::Trouble(why)) => return Err(format!("cannot get the object {}: {why}", object.name)),
             }
         }
-        let Incoming { batch, recording, piece, .. } = incoming;
-        let (copies, batch, recording, piece) = (self.copies.clone(), batch.clone(), recording.clone(), piece.clone());
+        Ok(Some(objects))
+    }
+
+    /// What is missing of a recording that is sealed.
+    fn why_incomplete(&self, recording: &str) -> String {
+        let lost = locked(&self.lost);
+        let of_it = lost.iter().find(|((of, _), _)| of == recording);
+        of_it.map_or("pieces of it are missing".to_owned(), |((_, object), why)| {
+            format!("the object {object} of it is lost: {why}")
+        })
+    }
+
+    async fn write_piece(
+        &self,
+        incoming: &Incoming,
+        piece: Piece,
+        objects: Vec<Bytes>,
+        written: &mut Written,
+    ) -> Result<Taken, String> {
+        let (copies, batch, recording) = (self.copies.clone(), incoming.batch.clone(), incoming.recording.clone());
         let writing = spawn_blocking(move || {
             let mut unflushed = Unflushed::default();
             let taken = copies.take(&batch, &recording, &piece, &objects, &mut unflushed);
@@ -454,9 +455,11 @@ impl Shared {
         let copies = self.copies.clone();
         let keeping = spawn_blocking(move || {
             unflushed.flush()?;
+            let mut seals = Unflushed::default();
             for Whole { batch, recording, files, damage } in &whole {
-                copies.seal(batch, recording, files, damage.clone())?;
+                copies.seal(batch, recording, files, damage.clone(), &mut seals)?;
             }
+            seals.flush()?;
             Ok::<_, std::io::Error>(whole)
         });
         let kept = keeping.await.map_err(|error| error.to_string())?;

@@ -67,6 +67,15 @@ pub enum BrokerError {
         #[source]
         error: async_nats::ConnectError,
     },
+    /// The broker and we cannot agree on TLS.
+    #[error("no safe connection to the broker at {address}: it and we must trust each other's certificates")]
+    Untrusted {
+        /// The address, without a password.
+        address: String,
+        /// The cause.
+        #[source]
+        error: async_nats::ConnectError,
+    },
     /// The broker has no JetStream.
     #[error("the broker at {address} has no JetStream: start it with `nats-server --jetstream`")]
     NoJetStream {
@@ -158,7 +167,10 @@ impl Broker {
             options = options.nkey(read(path)?.trim().to_owned());
         }
         if let Some(path) = &self.ca {
-            read(path)?;
+            if !read(path)?.contains("-----BEGIN CERTIFICATE-----") {
+                let error = io::Error::new(io::ErrorKind::InvalidData, "it has no certificate");
+                return Err(BrokerError::File { path: path.clone(), error });
+            }
             options = options.add_root_certificates(path.clone());
         }
         if let Some((certificate, key)) = &self.certificate {
@@ -171,12 +183,23 @@ impl Broker {
             let wrong = |_| BrokerError::Address { address: Self::at(url).address() };
             addresses.push(url.trim().parse::<async_nats::ServerAddr>().map_err(wrong)?);
         }
+        // The client itself does not look for them there.
+        if let Some((user, password)) =
+            addresses.iter().find_map(|address| Some((plain(address.username()?), address.password())))
+        {
+            options = match password {
+                Some(password) => options.user_and_password(user, plain(password)),
+                None => options.token(user),
+            };
+        }
         let address = self.address();
         options.connect(addresses).await.map_err(|error| match error.kind() {
             ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
                 BrokerError::Refused { address, error }
             }
             ConnectErrorKind::ServerParse => BrokerError::Address { address },
+            ConnectErrorKind::Tls => BrokerError::Untrusted { address, error },
+            ConnectErrorKind::Io if is_of_tls(&error) => BrokerError::Untrusted { address, error },
             _ => BrokerError::Unreachable { address, error },
         })
     }
@@ -226,6 +249,24 @@ fn has_none(error: &AccountErrorKind) -> bool {
     }
 }
 
+/// Whether it is about certificates.
+fn is_of_tls(error: &async_nats::ConnectError) -> bool {
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
+    source.is_some_and(|error| error.kind() == io::ErrorKind::InvalidData)
+}
+
+/// A part of an address without its escapes: `%40` is `@`.
+fn plain(text: &str) -> String {
+    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
+    while let Some((first, after)) = rest.split_first() {
+        let escaped = (*first == b'%').then(|| after.get(..2)).flatten();
+        let byte = escaped.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok());
+        bytes.push(byte.unwrap_or(*first));
+        rest = if byte.is_some() { &after[2..] } else { after };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 fn read(path: &Path) -> Result<String, BrokerError> {
     std::fs::read_to_string(path).map_err(|error| BrokerError::File { path: path.to_owned(), error })
 }
@@ -247,6 +288,13 @@ mod tests {
         }
         assert_eq!(refuses(&Event::Connected), Some(false));
         assert_eq!(refuses(&server("Permissions Violation for Publish to \"x\"")), None);
+    }
+
+    #[test]
+    fn a_password_can_have_any_characters() {
+        for (text, is) in [("a", "a"), ("%40%3A%2f", "@:/"), ("100%", "100%"), ("%zz%4", "%zz%4"), ("", ""), ("%C3%BC", "ü")] {
+            assert_eq!(plain(text), is);
+        }
     }
 
     #[test]

@@ -121,6 +121,10 @@ impl Copies {
         {
             return Ok(Taken::Known(seal.damage.clone().map_or(Collected::Complete, Collected::Damaged)));
         }
+        // What has no seal cannot add to a copy that is complete. One that is damaged can be mended.
+        if let (Some(Seal { damage: None, .. }), None) = (&known.sealed, &piece.sealed) {
+            return Ok(Taken::Known(Collected::Complete));
+        }
         let mut objects = objects.iter();
         for part in &piece.parts {
             let path = folder.join(part.file.name());
@@ -147,8 +151,15 @@ impl Copies {
         Ok(Taken::Sealed(compare(&folder, files)?))
     }
 
-    /// Notes that a copy is sealed. What was written must be on the disk.
-    pub(crate) fn seal(&self, batch: &str, recording: &str, files: &[SealedFile], damage: Option<String>) -> io::Result<()> {
+    /// Notes that a copy is sealed. What was written must be on the disk; the note is not yet.
+    pub(crate) fn seal(
+        &self,
+        batch: &str,
+        recording: &str,
+        files: &[SealedFile],
+        damage: Option<String>,
+        unflushed: &mut Unflushed,
+    ) -> io::Result<()> {
         let folder = self.folder.join(recording);
         for entry in std::fs::read_dir(&folder)?.flatten() {
             // Left by a process that was killed.
@@ -157,7 +168,9 @@ impl Copies {
             }
         }
         let mark = Mark { batch: batch.to_owned(), sealed: Some(Seal { piece: fingerprint(files), damage }) };
-        replace(&folder.join(MARK), &serde_json::to_vec(&mark)?)
+        replace(&folder.join(MARK), &serde_json::to_vec(&mark)?)?;
+        unflushed.paths.extend([folder.join(MARK), folder]);
+        Ok(())
     }
 
     /// Makes the folder of a copy. It gets its name when it says that it is a copy. `false`: it is there.

@@ -12,11 +12,12 @@ use tapline_recording::{Store, create_private_folder};
 use tapline_session::exit;
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::arrivals::CollectOptions;
 use super::bucket::{Following, written};
-use super::collect::{CollectOptions, RecordingCollector};
+use super::collect::RecordingCollector;
 use super::connect::{Broker, BrokerError};
 use super::copies::Collected;
-use super::order::{Control, End, Order, Outcome, RunOf, WorkerCard, is_recording_of, name_of};
+use super::order::{Control, End, Order, Outcome, Patch, RunOf, WorkerCard, is_recording_of, name_of};
 use super::post::Post;
 use super::queue::{Class, PATIENCE, Queue, SILENT, is_sound};
 use super::{lock, names};
@@ -293,14 +294,18 @@ impl Nats {
                 result.recording = recording.map(|name| self.store.folder().join(name).display().to_string());
                 result.patch = None;
                 result.warnings.extend(warning);
-                if let Some(object) = outcome.patch {
+                if let Some(Patch { object, path: there }) = outcome.patch {
                     let kept = tokio::select! {
                         kept = self.patch(job, &object) => kept,
                         () = rises(&mut kill, 1) => return AttemptEnd::CutOff,
                     };
                     match kept {
-                        Ok(path) => result.patch = Some(path.display().to_string()),
-                        Err(why) => result.warnings.push(format!("patch: what the agent changed is not here: {why}")),
+                        Ok(here) => result.patch = Some(here.display().to_string()),
+                        Err(why) => {
+                            let told =
+                                format!("patch: what the agent changed is on worker {}, in {there}: {why}", outcome.worker);
+                            result.warnings.push(told);
+                        }
                     }
                 }
                 AttemptEnd::Over(result)

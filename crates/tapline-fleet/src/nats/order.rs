@@ -40,12 +40,20 @@ pub(crate) struct Outcome {
     /// The name of the recording, if there is one on its way.
     #[serde(default)]
     pub(crate) recording: Option<String>,
-    /// The file with what the agent changed.
     #[serde(default)]
-    pub(crate) patch: Option<String>,
+    pub(crate) patch: Option<Patch>,
     /// If the job is tried again: after so many seconds. The batch counts them, because the worker may have another time.
     #[serde(default)]
     pub(crate) again_after_s: u64,
+}
+
+/// What the agent changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Patch {
+    /// The name of the object that has it.
+    pub(crate) object: String,
+    /// Where it is on the worker, for people.
+    pub(crate) path: String,
 }
 
 /// How a run ended.

@@ -26,7 +26,7 @@ const KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 const REMEMBERED: Duration = Duration::from_secs(2 * 60);
 /// How many objects are in memory at once.
 const AT_ONCE: usize = 4;
-/// An object that did not come in this time is asked for again.
+/// Of an object whose bytes are gone, the broker says nothing: after this time without a byte, it is taken for lost.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The header with the name of the batch.
@@ -56,6 +56,15 @@ pub(crate) enum Unsent {
     Away,
     /// The broker does not take it, for this reason. It may later.
     Refused(String),
+}
+
+/// Why an object is not here.
+#[derive(Clone, Debug)]
+pub(crate) enum Ungot {
+    /// The broker does not have it, or it is another one. That stays so.
+    Lost(&'static str),
+    /// It can be tried again.
+    Trouble(String),
 }
 
 impl Post {
@@ -126,18 +135,34 @@ impl Post {
     }
 
     /// Gets an object, if it is what it should be.
-    pub(crate) async fn get(&self, object: &ObjectPart) -> Result<Bytes, String> {
+    pub(crate) async fn get(&self, object: &ObjectPart) -> Result<Bytes, Ungot> {
+        use object_store::GetErrorKind as Kind;
         let _room = self.room.acquire().await;
-        let get = async {
-            let mut from = self.objects.get(&object.name).await.map_err(|error| error.to_string())?;
-            let mut bytes = Vec::with_capacity(object.length);
-            let mut limited = (&mut from).take(object.length as u64 + 1);
-            limited.read_to_end(&mut bytes).await.map_err(|error| error.to_string())?;
-            Ok(bytes)
-        };
-        let bytes = timeout(PATIENCE, get).await.unwrap_or_else(|_| Err("it does not come".to_owned()))?;
+        let from = self.objects.get(&object.name).await.map_err(|error| match error.kind() {
+            Kind::NotFound => Ungot::Lost("it is not on the broker"),
+            Kind::InvalidName | Kind::BucketLink => Ungot::Lost("it is none"),
+            Kind::ConsumerCreate | Kind::Other | Kind::TimedOut => Ungot::Trouble(error.to_string()),
+        })?;
+        let another = Ungot::Lost("it is another one");
+        if from.info.size != object.length {
+            return Err(another);
+        }
+        let mut bytes = Vec::with_capacity(object.length);
+        let mut limited = from.take(object.length as u64 + 1);
+        loop {
+            match timeout(PATIENCE, limited.read_buf(&mut bytes)).await {
+                Ok(Ok(0)) => break,
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) if error.kind() == std::io::ErrorKind::InvalidData => return Err(another),
+                Ok(Err(error)) => return Err(Ungot::Trouble(error.to_string())),
+                Err(_) if self.context.client().connection_state() == State::Connected => {
+                    return Err(Ungot::Lost("its bytes are not on the broker"));
+                }
+                Err(_) => return Err(Ungot::Trouble("it does not come".to_owned())),
+            }
+        }
         if bytes.len() != object.length || sum(&bytes) != object.sum {
-            return Err("it is another one".to_owned());
+            return Err(another);
         }
         Ok(bytes.into())
     }

@@ -53,7 +53,7 @@ pub(crate) const SILENT: Duration = Duration::from_secs(30);
 /// What is larger goes through the object store. A message has at most a mebibyte, if nobody changed that.
 const LARGE: usize = 700 * 1024;
 /// Nothing that is read from the object store at once is larger.
-const LARGEST: u64 = 256 * 1024 * 1024;
+pub(crate) const LARGEST: u64 = 256 * 1024 * 1024;
 /// How long the broker has for a file.
 const READ: Duration = Duration::from_secs(60);
 /// No limit lasts longer than a week. An agent that says so is wrong, and must not hold up everybody.

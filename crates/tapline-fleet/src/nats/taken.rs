@@ -14,11 +14,13 @@ use tapline_session::{Category, exit};
 use tokio::sync::{mpsc, watch};
 
 use super::bucket::{Following, Found, NEW, written};
-use super::order::{Control, End, Order, Outcome, RunOf, SessionOf, name_of};
+use super::order::{Control, End, Order, Outcome, Patch, RunOf, SessionOf, name_of};
 use super::pieces::plain;
+use super::queue::LARGEST;
 use super::ship::{Sealed, Shipper};
 use super::workbench::{Workbench, WorkerNews, worktrees};
 use super::{lock, names};
+use crate::carried;
 use crate::job::{CutOff, Job};
 use crate::result::JobResult;
 use crate::state::Begun;
@@ -186,6 +188,11 @@ impl Taken {
                 bin.display()
             )),
             _ => {
+                if let Some(what) = carried::names_programs(&job).filter(|_| !self.shared.options.allow_args) {
+                    return Err(format!(
+                        "the job has {what}, which can name programs: a worker takes it only if it was started with `allow-args`"
+                    ));
+                }
                 job.bin = own.map(Path::to_owned);
                 Ok(job)
             }
@@ -326,9 +333,9 @@ impl Taken {
 
     /// Stores what a run came to.
     async fn conclude(&self, key: &str, order: &Order, name: &str, mut made: Made, run: RunOf) -> Done {
-        let (shared, queue) = (&self.shared, &self.shared.queue);
+        let shared = &self.shared;
         let batch = names::token(&order.batch);
-        let mut patch = None;
+        let mut changes = None;
         match &mut made.end {
             AttemptEnd::Over(result) => {
                 run.add_others(&shared.id, &mut result.cost_usd);
@@ -337,9 +344,7 @@ impl Taken {
                 {
                     *error = self.named(error);
                 }
-                if let Some(path) = result.patch.take().map(PathBuf::from) {
-                    patch = Some((format!("patches/{key}-{}", shared.id), path));
-                }
+                changes = result.patch.take().map(PathBuf::from);
             }
             AttemptEnd::Again(again) => {
                 self.leave(order, name, again.cost_usd, again.session.clone()).await;
@@ -354,32 +359,31 @@ impl Taken {
                             && now.attempt == run.attempt
                             && !std::mem::replace(&mut now.given_back, true)
                     };
-                    queue.runs.change(&names::job_key(&order.batch, name), give_back).await;
+                    shared.queue.runs.change(&names::job_key(&order.batch, name), give_back).await;
                     drop(made.noted().await);
                     return self.back(&order.batch, name, "this worker stops", Duration::ZERO);
                 }
             }
         }
-        if let Some((object, path)) = &patch {
-            match std::fs::read(path) {
-                Ok(bytes) => queue.put_file(object, &Bytes::from(bytes)).await,
-                Err(_) => patch = None,
-            }
-        }
+        let patch = match changes {
+            Some(file) => self.send_patch(key, file, &mut made).await,
+            None => None,
+        };
         let mut recording = made.begun.as_ref().map(|_| run.recording.clone());
-        if let (None, AttemptEnd::Over(result)) = (&recording, &made.end)
-            && let Some(path) = result.recording.as_deref().map(Path::new)
-        {
-            // The run of an earlier process of this worker had ended. Perhaps not all of its recording was sent.
-            recording = Some(name_of(path));
-            self.seal(self.ship(&order.batch, path)).await;
+        let earlier = match &made.end {
+            AttemptEnd::Over(result) => result.recording.as_deref().map(PathBuf::from),
+            AttemptEnd::Again(_) => {
+                Some(attempt_folder(shared.place.store.folder().join(&order.recording), run.attempt.saturating_sub(1)))
+            }
+            AttemptEnd::CutOff => None,
+        };
+        if let (None, Some(path)) = (&recording, earlier) {
+            // The run of an earlier process of this worker had ended. Perhaps not all of its recording was sent, or not as it is now.
+            recording = Some(name_of(&path));
+            self.seal(self.ship(&order.batch, &path)).await;
         }
         let end = End::from(made.end.clone());
-        let object = patch.as_ref().map(|(object, _)| object.clone());
-        let done = self.store(key, end, recording, object).await;
-        if let Some((_, path)) = patch {
-            let _ = std::fs::remove_file(path);
-        }
+        let done = self.store(key, end, recording, patch).await;
         let (batch, job) = (order.batch.clone(), name.to_owned());
         let _ = shared.news.send(match made.noted().await.end {
             AttemptEnd::Over(result) => WorkerNews::Ended { batch, job, outcome: result.outcome },
@@ -387,6 +391,26 @@ impl Taken {
             AttemptEnd::CutOff => WorkerNews::Stopped { batch, job },
         });
         done
+    }
+
+    /// Hands over what the agent changed. The file stays here: the broker does not keep it forever. If it cannot be handed over, the job has
+    /// failed, and the worktree stays.
+    async fn send_patch(&self, key: &str, path: PathBuf, made: &mut Made) -> Option<Patch> {
+        let shared = &self.shared;
+        let most = shared.options.largest_patch.unwrap_or(LARGEST).min(LARGEST);
+        let read = std::fs::metadata(&path)
+            .and_then(|about| if about.len() > most { Ok(Err(about.len())) } else { std::fs::read(&path).map(Ok) });
+        let why = match read {
+            Ok(Ok(bytes)) => {
+                let object = format!("patches/{key}-{}", shared.id);
+                shared.queue.put_file(&object, &Bytes::from(bytes)).await;
+                return Some(Patch { object, path: path.display().to_string() });
+            }
+            Ok(Err(length)) => format!("the patch has {length} bytes, and the broker takes {most}"),
+            Err(error) => format!("the patch {} cannot be read: {error}", path.display()),
+        };
+        made.leave_worktree(&self.named(&why));
+        None
     }
 
     /// Notes for whoever makes the next run of a job what its runs cost here, and which session is here.
@@ -403,7 +427,7 @@ impl Taken {
     }
 
     /// Stores the outcome of an order. The first one counts.
-    async fn store(&self, key: &str, end: End, recording: Option<String>, patch: Option<String>) -> Done {
+    async fn store(&self, key: &str, end: End, recording: Option<String>, patch: Option<Patch>) -> Done {
         let queue = &self.shared.queue;
         let again_after_s = match &end {
             End::Again(again) => u64::try_from(again.at.saturating_sub(unix_now())).unwrap_or_default(),

@@ -31,6 +31,10 @@ pub struct WorkerOptions {
     pub require: Vec<String>,
     /// Programs of agents: of this one, or of all.
     pub programs: Vec<(Option<Kind>, PathBuf)>,
+    /// Whether it takes jobs that bring arguments for their agent, or MCP servers: both can name programs.
+    pub allow_args: bool,
+    /// The most bytes of a patch that it sends. What is larger stays in its worktree. `None`: 256 MiB.
+    pub largest_patch: Option<u64>,
 }
 
 /// What happens at a worker. The list is exhaustive on purpose: whoever shows it decides about each kind.

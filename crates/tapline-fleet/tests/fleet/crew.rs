@@ -35,6 +35,7 @@ pub(crate) const IMPATIENT: Duration = Duration::from_secs(2);
 pub(crate) struct Crew {
     root: PathBuf,
     url: String,
+    worker_url: String,
     pub(crate) patience: Duration,
     _folder: Option<Folder>,
 }
@@ -42,7 +43,13 @@ pub(crate) struct Crew {
 impl Crew {
     pub(crate) fn new(server: &Server) -> Self {
         let folder = Folder::new();
-        let crew = Self { root: folder.path(""), url: server.url(), patience: PATIENT, _folder: Some(folder) };
+        let crew = Self {
+            root: folder.path(""),
+            url: server.url(),
+            worker_url: server.url(),
+            patience: PATIENT,
+            _folder: Some(folder),
+        };
         std::fs::create_dir_all(crew.path("traces")).unwrap();
         crew
     }
@@ -52,7 +59,7 @@ impl Crew {
         let root = PathBuf::from(std::env::var_os("CREW_ROOT")?);
         let url = std::env::var("CREW_URL").unwrap();
         let patience = Duration::from_millis(std::env::var("CREW_PATIENCE").unwrap().parse().unwrap());
-        Some(Self { root, url, patience, _folder: None })
+        Some(Self { root, worker_url: url.clone(), url, patience, _folder: None })
     }
 
     /// A process that runs this test, with this crew.
@@ -73,6 +80,11 @@ impl Crew {
 
     pub(crate) fn broker(&self) -> Broker {
         Broker::at(&self.url)
+    }
+
+    /// The batch and the workers are different users.
+    pub(crate) fn log_in(&mut self, batch: &str, worker: &str) {
+        (self.url, self.worker_url) = (batch.to_owned(), worker.to_owned());
     }
 
     pub(crate) fn store(&self) -> Store {
@@ -96,7 +108,7 @@ impl Crew {
     }
 
     pub(crate) fn worker_with(&self, name: &str, options: WorkerOptions) -> Hand {
-        let (broker, place) = (self.broker(), self.place(name));
+        let (broker, place) = (Broker::at(&self.worker_url), self.place(name));
         let (stop, stopped) = watch::channel(0);
         let (news, mut told) = mpsc::unbounded_channel();
         let happened = Arc::new(Mutex::new(Vec::new()));

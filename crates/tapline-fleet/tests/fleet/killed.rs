@@ -251,3 +251,53 @@ fn a_worktree_is_removed_when_the_job_has_ended_elsewhere() {
     let _first = crew.worker("w1", 1);
     wait_until("it is removed", || trees("w1") == 0);
 }
+
+/// The files of all recordings of a data folder, but not what says that they are copies.
+fn recorded(store: &tapline_recording::Store) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for recording in std::fs::read_dir(store.folder()).into_iter().flatten().flatten() {
+        for file in std::fs::read_dir(recording.path()).into_iter().flatten().flatten() {
+            let name = format!("{}/{}", recording.file_name().display(), file.file_name().display());
+            if !name.ends_with("/collected.json") {
+                files.insert(name, std::fs::read(file.path()).unwrap());
+            }
+        }
+    }
+    files
+}
+
+#[test]
+fn a_run_that_failed_before_its_worker_died_is_tried_again_and_its_recording_comes() {
+    const TEST: &str = "killed::a_run_that_failed_before_its_worker_died_is_tried_again_and_its_recording_comes";
+    if play_worker(1) {
+        return;
+    }
+    let mut server = Server::start();
+    let mut crew = Crew::new(&server);
+    crew.patience = IMPATIENT;
+    let go = crew.path("go");
+    let text = format!("[[job]]\nname = \"a\"\nretry = 1\nretry_delay = \"1ms\"\nprompt = \"once a {}\"\n", go.display());
+    let worked = crew.store_of("w1");
+    let mut last = None;
+    let ran = crew.run_while(
+        &text,
+        |_| {},
+        |_| {
+            let worker = crew.process(TEST, "w1");
+            wait_until("the agent works", || !crew.traces("a").is_empty());
+            // The run ends while the server is away, so nobody hears of it.
+            server.kill();
+            std::fs::write(&go, "").unwrap();
+            wait_until("it has ended", || recorded(&worked).keys().any(|name| name.ends_with("/end.json")));
+            drop(worker);
+            server.again();
+            last = Some(crew.process(TEST, "w1"));
+        },
+    );
+    let result = ran.result("a");
+    assert_eq!((result.outcome, result.attempts), (JobOutcome::Success, 2), "{result:?}");
+    assert_eq!(crew.traces("a").len(), 2, "what had ended is not repeated");
+    drop(last);
+    assert_eq!(recorded(&worked).keys().filter(|name| name.ends_with("/end.json")).count(), 2);
+    assert!(recorded(&crew.store()) == recorded(&worked), "{:?}", recorded(&crew.store()).keys());
+}

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod broker;
 #[cfg(test)]
+mod changed;
+#[cfg(test)]
 mod crew;
 #[cfg(test)]
 mod killed;
@@ -18,6 +20,8 @@ mod pieces;
 mod recordings;
 #[cfg(test)]
 mod refused;
+#[cfg(test)]
+mod secured;
 #[cfg(test)]
 mod stopped;
 #[cfg(test)]

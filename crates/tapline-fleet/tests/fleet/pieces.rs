@@ -3,10 +3,10 @@
 use async_nats::HeaderMap;
 use async_nats::jetstream::Context;
 use serde_json::{Value, json};
-use tapline_fleet::CollectNews;
+use tapline_fleet::{CollectNews, CollectOptions, Collected, RecordingCollector};
 
 use crate::broker::Server;
-use crate::machine::{BATCH, Machine, runtime};
+use crate::machine::{BATCH, Machine, runtime, within};
 
 const SUM_OF_NOTHING: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 /// Of `hello world`.
@@ -161,6 +161,108 @@ fn hostile_messages_are_refused_and_nothing_is_written() {
         news.wait_for("it is refused", is_it).await;
         seal(&context, "mine", 11, SUM_OF_HELLO).await;
         news.complete("mine").await;
+        collector.stop().await;
+    });
+}
+
+/// A piece whose bytes are in the object store.
+async fn object_part(context: &Context, recording: &str, object: &str) {
+    let object = json!({ "name": object, "sha256": SUM_OF_HELLO });
+    let line = json!({ "parts": [{ "file": "stdout", "offset": 0, "length": 11, "object": object }] });
+    piece(context, recording, line, "").await;
+}
+
+#[test]
+fn an_object_that_is_missing_or_wrong_holds_up_nobody() {
+    let server = Server::start();
+    let (first, home, batch) = (Machine::new(&server, "first"), Machine::new(&server, "home"), Machine::new(&server, "batch"));
+    runtime().block_on(async {
+        let post = home.post().await;
+        let context = context(&server).await;
+        let objects = context.get_object_store("tapline-files").await.unwrap();
+        objects.put("right", &mut &b"hello world"[..]).await.unwrap();
+        objects.put("other", &mut &b"hello earth"[..]).await.unwrap();
+        objects.put("longer", &mut &b"hello world, and more"[..]).await.unwrap();
+        let lost = [("missing", "nowhere", "it is not on the broker"), ("wrong", "other", "it is another one")];
+        let lost = lost.into_iter().chain([("long", "longer", "it is another one")]);
+        let lost: Vec<_> =
+            lost.map(|(name, object, why)| (name, object, format!("the object {object} of it is lost: {why}"))).collect();
+        for (name, object) in lost.iter().map(|(name, object, _)| (*name, *object)).chain([("good", "right")]) {
+            object_part(&context, name, object).await;
+            seal(&context, name, 11, SUM_OF_HELLO).await;
+        }
+        // More pieces than are written together.
+        for n in 0..100 {
+            part(&context, &format!("r{n}"), 0, "hello world").await;
+            seal(&context, &format!("r{n}"), 11, SUM_OF_HELLO).await;
+        }
+        // Until it is stopped.
+        let (collector, mut news) = first.collect().await;
+        for (name, _, why) in &lost {
+            let is_it = |news: &CollectNews| matches!(news, CollectNews::Damaged { recording, .. } if recording == name);
+            let told = news.wait_for("it is damaged", is_it).await;
+            assert_eq!(told, CollectNews::Damaged { recording: (*name).to_owned(), why: why.clone() });
+        }
+        news.complete("r99").await;
+        collector.stop().await;
+        // Once.
+        let (sender, mut told) = tokio::sync::mpsc::unbounded_channel();
+        let mut options = CollectOptions::default();
+        options.once = true;
+        let mut collector = RecordingCollector::of_all(&post, &home.store, options, sender).await.unwrap();
+        within("nothing is left", collector.ended()).await.unwrap();
+        drop(collector);
+        let mut damaged = Vec::new();
+        while let Ok(news) = told.try_recv() {
+            if let CollectNews::Damaged { recording, .. } = news {
+                damaged.push(recording);
+            }
+        }
+        assert_eq!(damaged, ["missing", "wrong", "long"]);
+        assert_eq!(home.files("good")["stdout"], b"hello world");
+        for n in 0..100 {
+            assert_eq!(home.files(&format!("r{n}"))["stdout"], b"hello world");
+        }
+        // A batch that waits for one.
+        let collector = RecordingCollector::for_batch(&post, BATCH, &batch.store, CollectOptions::default()).await.unwrap();
+        for (name, _, why) in lost {
+            assert_eq!(within("the batch is told", collector.collected(name)).await, Collected::Damaged(why));
+        }
+        assert_eq!(within("it comes", collector.collected("r99")).await, Collected::Complete);
+        collector.finish().await;
+    });
+}
+
+#[test]
+fn a_complete_copy_stays_as_it_is() {
+    let server = Server::start();
+    let home = Machine::new(&server, "home");
+    runtime().block_on(async {
+        let (collector, mut news) = home.collect().await;
+        let context = context(&server).await;
+        part(&context, "done", 0, "hello world").await;
+        seal(&context, "done", 11, SUM_OF_HELLO).await;
+        news.complete("done").await;
+        let before = home.files("done");
+        // A stray piece.
+        part(&context, "done", 11, ", and more").await;
+        part(&context, "next", 0, "hello world").await;
+        seal(&context, "next", 11, SUM_OF_HELLO).await;
+        news.complete("next").await;
+        assert_eq!(home.files("done"), before);
+        // A recording that was sealed before its end was noted is sealed again.
+        let line = json!({
+            "parts": [{ "file": "meta.json", "offset": 0, "length": 2 }, { "file": "end.json", "offset": 0, "length": 2 }],
+            "sealed": { "files": [
+                { "name": "meta.json", "length": 2, "sha256": SUM_OF_META },
+                { "name": "end.json", "length": 2, "sha256": SUM_OF_META },
+                { "name": "stdout", "length": 11, "sha256": SUM_OF_HELLO },
+                { "name": "stderr", "length": 0, "sha256": SUM_OF_NOTHING },
+            ] },
+        });
+        piece(&context, "done", line, "{}{}").await;
+        news.complete("done").await;
+        assert_eq!(home.files("done")["end.json"], b"{}");
         collector.stop().await;
     });
 }

@@ -1,7 +1,9 @@
 //! What can be wrong: no broker, wrong credentials, a full stream, jobs that a worker cannot or must not run; and labels.
 
+use std::collections::BTreeMap;
+
 use async_nats::jetstream;
-use tapline_fleet::{BatchFolder, BatchNews, Broker, BrokerError, Nats, NatsError, WorkerError};
+use tapline_fleet::{BatchFolder, BatchNews, Broker, BrokerError, Nats, NatsError, Plan, RunsOn, WorkerError};
 use tapline_session::text::with_causes;
 
 use crate::broker::{Server, wait_until};
@@ -93,6 +95,44 @@ fn a_job_that_the_worker_cannot_or_must_not_run() {
 }
 
 #[test]
+fn the_queue_chooses_programs_only_where_a_worker_allows_it() {
+    let server = Server::start();
+    let crew = Crew::new(&server);
+    let jobs = "[[job]]\nname = \"args\"\nargs = [\"--settings\", \"{{}}\"]\nprompt = \"say args\"\n\
+                [[job]]\nname = \"mcp\"\nmcp_config = ['{{\"mcpServers\": {{\"a\": {{\"command\": \"sh\"}}}}}}']\nprompt = \"say mcp\"\n\
+                [[job]]\nname = \"good\"\nprompt = \"say good\"\n";
+    let worker = crew.worker("w1", 1);
+    let ran = crew.run(jobs, |_| {});
+    assert_eq!(ran.outcomes(), [("args", "failure"), ("mcp", "failure"), ("good", "success")]);
+    for job in ["args", "mcp"] {
+        let error = ran.result(job).error.clone().unwrap_or_default();
+        assert!(error.contains("worker w1") && error.contains("allow-args"), "{job}: {error}");
+        assert!(crew.traces(job).is_empty(), "{job} was not started");
+    }
+    worker.stop(1);
+    let mut options = options("w2", 1);
+    options.allow_args = true;
+    let _worker = crew.worker_with("w2", options);
+    let ran = crew.run(jobs, |_| {});
+    assert_eq!(ran.outcomes(), [("args", "success"), ("mcp", "success"), ("good", "success")]);
+}
+
+#[test]
+fn secrets_of_mcp_servers_are_refused_before_anything_starts() {
+    let server = Server::start();
+    let crew = Crew::new(&server);
+    let path = crew.path("jobs.toml");
+    let text = "[[job]]\nname = \"good\"\nprompt = \"say good\"\n\
+                [[job]]\nname = \"leaks\"\nprompt = \"say leaks\"\n\
+                mcp_config = ['{{\"mcpServers\": {{\"a\": {{\"command\": \"a\", \"env\": {{\"KEY\": \"hunter2\"}}}}}}}}']\n";
+    std::fs::write(&path, text).unwrap();
+    let read = |on| Plan::read_for(&path, &BTreeMap::new(), on);
+    let error = with_causes(&read(RunsOn::Workers).err().unwrap());
+    assert!(error.contains("leaks") && error.contains("`KEY`") && error.contains("${NAME}"), "{error}");
+    assert!(!error.contains("hunter2") && !error.contains("good"), "{error}");
+}
+
+#[test]
 fn jobs_and_workers_find_each_other_by_labels() {
     let server = Server::start();
     let crew = Crew::new(&server);
@@ -123,4 +163,42 @@ fn jobs_and_workers_find_each_other_by_labels() {
 }
 
 #[test]
-x}
+fn a_data_folder_has_one_worker() {
+    let server = Server::start();
+    let crew = Crew::new(&server);
+    let worker = crew.worker("w1", 1);
+    worker.until("it is ready", |event| matches!(event, tapline_fleet::WorkerNews::Ready));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (news, _) = tokio::sync::mpsc::unbounded_channel();
+    let broker = crew.broker();
+    let second = tapline_fleet::Worker::open(&broker, crew.place("w1"), options("second", 1), news);
+    let error = runtime.block_on(second).expect_err("the folder is taken");
+    assert!(matches!(error, WorkerError::Taken(_)), "{error:?}");
+}
+
+#[test]
+fn a_number_of_runs_that_cannot_be() {
+    let server = Server::start();
+    let crew = Crew::new(&server);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let ran = crew.run_while(
+        "[[job]]\nname = \"a\"\nprompt = \"say a\"\n",
+        |_| {},
+        |_| {
+            wait_until("it is ordered", || crew.journal().len() == 1);
+            let batch = std::fs::read_dir(crew.path("home/batches")).unwrap().next().unwrap().unwrap().file_name();
+            runtime.block_on(async {
+                let context = jetstream::new(async_nats::connect(server.url()).await.unwrap());
+                let runs = context.get_key_value("tapline-runs").await.unwrap();
+                let note = format!(r#"{{"order":1,"attempt":{},"worker":"x"}}"#, u64::MAX);
+                runs.put(format!("{}.a", batch.to_str().unwrap()), note.into()).await.unwrap();
+            });
+            let worker = crew.worker("w1", 1);
+            wait_until("it has ended", || crew.ended().len() == 1);
+            drop(worker);
+        },
+    );
+    let error = ran.result("a").error.clone().unwrap_or_default();
+    assert!(error.contains("worker w1") && error.contains("runs, which cannot be"), "{error}");
+    assert!(crew.traces("a").is_empty());
+}
