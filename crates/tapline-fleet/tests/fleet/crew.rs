@@ -83,6 +83,7 @@ impl Crew {
         place
     }
 
+    #[expect(clippy::unused_self, reason = "a worker is one of a crew")]
     pub(crate) fn options(&self, worker: &str, places: usize) -> WorkerOptions {
         let mut options = WorkerOptions::default();
         (options.name, options.places, options.programs) = (worker.to_owned(), places, vec![(None, agent())]);
@@ -108,7 +109,8 @@ impl Crew {
                         keeps.lock().unwrap().push(event);
                     }
                 });
-                let worker = Worker::open(&broker, place, options, news).await.unwrap_or_else(|error| panic!("{error}"));
+                let worker =
+                    Box::pin(Worker::open(&broker, place, options, news)).await.unwrap_or_else(|error| panic!("{error}"));
                 worker.run(stopped).await;
             });
             runtime.shutdown_background();
@@ -176,7 +178,7 @@ impl Crew {
         let end = std::thread::scope(|scope| {
             scope.spawn(move || meanwhile(&live));
             runtime.block_on(async {
-                let opened = Nats::open(folder, &self.broker(), self.store(), false).await;
+                let opened = Box::pin(Nats::open(folder, &self.broker(), self.store(), false)).await;
                 let (engine, notes) = opened.unwrap_or_else(|error| panic!("{error}"));
                 let engine = engine.with_patience(self.patience);
                 let batch = Batch::new(engine, plan, notes, self.store(), given, events, stopped);
@@ -330,7 +332,8 @@ pub(crate) fn play_worker(places: usize) -> bool {
     let name = std::env::var("CREW_NAME").unwrap();
     let worker = crew.worker(&name, places);
     worker.until("the worker is ready", |event| matches!(event, WorkerNews::Ready));
-    println!("the worker is ready");
+    let ready = crew.path(&format!("{name}.{}.ready", std::process::id()));
+    std::fs::write(ready, "").unwrap();
     worker.until("the worker ends", |_| false);
     true
 }

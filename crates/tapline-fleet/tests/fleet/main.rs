@@ -8,6 +8,7 @@ mod crew;
 mod killed;
 #[cfg(test)]
 mod limited;
+#[cfg(test)]
 mod machine;
 #[cfg(test)]
 mod many;

@@ -27,12 +27,15 @@ fn a_batch_can_be_stopped_after_its_worker_was_started_again() {
         |_| {},
         |live| {
             let worker = crew.process(TEST, "w1");
+            let ready = || {
+                let files = std::fs::read_dir(crew.path("")).unwrap().map(|entry| entry.unwrap().path());
+                files.filter(|path| path.extension().is_some_and(|end| end == "ready")).count()
+            };
+            wait_until("it is ready", || ready() == 1);
             wait_until("it runs", || !crew.noted("a", "began").is_empty());
             drop(worker);
             last = Some(crew.process(TEST, "w1"));
-            wait_until("the new process is ready", || {
-                std::fs::read_to_string(crew.path("w1.log")).unwrap_or_default().matches("the worker is ready").count() == 2
-            });
+            wait_until("the new process is ready", || ready() == 2);
             live.stop.send(1).unwrap();
         },
     );
