@@ -344,7 +344,8 @@ pub(crate) fn play_worker(places: usize) -> bool {
     let name = std::env::var("CREW_NAME").unwrap();
     let worker = crew.worker(&name, places);
     worker.until("the worker is ready", |event| matches!(event, WorkerNews::Ready));
-    println!("the worker is ready");
+    let ready = crew.path(&format!("{name}.{}.ready", std::process::id()));
+    std::fs::write(ready, "").unwrap();
     worker.until("the worker ends", |_| false);
     true
 }

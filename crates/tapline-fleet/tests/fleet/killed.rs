@@ -277,7 +277,7 @@ fn a_run_that_failed_before_its_worker_died_is_tried_again_and_its_recording_com
     crew.patience = IMPATIENT;
     let go = crew.path("go");
     let text = format!("[[job]]\nname = \"a\"\nretry = 1\nretry_delay = \"1ms\"\nprompt = \"once a {}\"\n", go.display());
-    let worked = crew.store_of("w1");
+    let store = crew.store_of("w1");
     let mut last = None;
     let ran = crew.run_while(
         &text,
@@ -288,7 +288,7 @@ fn a_run_that_failed_before_its_worker_died_is_tried_again_and_its_recording_com
             // The run ends while the server is away, so nobody hears of it.
             server.kill();
             std::fs::write(&go, "").unwrap();
-            wait_until("it has ended", || recorded(&worked).keys().any(|name| name.ends_with("/end.json")));
+            wait_until("it has ended", || recorded(&store).keys().any(|name| name.ends_with("/end.json")));
             drop(worker);
             server.again();
             last = Some(crew.process(TEST, "w1"));
@@ -298,6 +298,6 @@ fn a_run_that_failed_before_its_worker_died_is_tried_again_and_its_recording_com
     assert_eq!((result.outcome, result.attempts), (JobOutcome::Success, 2), "{result:?}");
     assert_eq!(crew.traces("a").len(), 2, "what had ended is not repeated");
     drop(last);
-    assert_eq!(recorded(&worked).keys().filter(|name| name.ends_with("/end.json")).count(), 2);
-    assert!(recorded(&crew.store()) == recorded(&worked), "{:?}", recorded(&crew.store()).keys());
+    assert_eq!(recorded(&store).keys().filter(|name| name.ends_with("/end.json")).count(), 2);
+    assert!(recorded(&crew.store()) == recorded(&store), "{:?}", recorded(&crew.store()).keys());
 }

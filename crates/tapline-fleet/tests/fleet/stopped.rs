@@ -3,7 +3,7 @@
 use tapline_fleet::{BatchNews, Halt, WorkerNews};
 
 use crate::broker::{Server, wait_until};
-use crate::crew::{Crew, IMPATIENT, Live, numbered, play_worker};
+use crate::crew::{Crew, IMPATIENT, Live, numbered, options, play_worker};
 
 /// How many runs ended as cut off.
 fn cut_off(live: &Live) -> usize {
@@ -27,12 +27,15 @@ fn a_batch_can_be_stopped_after_its_worker_was_started_again() {
         |_| {},
         |live| {
             let worker = crew.process(TEST, "w1");
+            let ready = || {
+                let files = std::fs::read_dir(crew.path("")).unwrap().map(|entry| entry.unwrap().path());
+                files.filter(|path| path.extension().is_some_and(|end| end == "ready")).count()
+            };
+            wait_until("it is ready", || ready() == 1);
             wait_until("it runs", || !crew.noted("a", "began").is_empty());
             drop(worker);
             last = Some(crew.process(TEST, "w1"));
-            wait_until("the new process is ready", || {
-                std::fs::read_to_string(crew.path("w1.log")).unwrap_or_default().matches("the worker is ready").count() == 2
-            });
+            wait_until("the new process is ready", || ready() == 2);
             live.stop.send(1).unwrap();
         },
     );
@@ -124,7 +127,7 @@ fn what_waits_on_the_queue_does_not_overrun_the_budget() {
 fn only_workers_that_fit_are_counted() {
     let server = Server::start();
     let crew = Crew::new(&server);
-    let mut other = crew.options("other", 5);
+    let mut other = options("other", 5);
     other.require = vec!["repo=other".to_owned()];
     let _workers = [crew.worker("w1", 1), crew.worker_with("other", other)];
     let go = crew.path("go");
