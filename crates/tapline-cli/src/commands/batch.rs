@@ -50,12 +50,10 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
             broker = broker.or_else(|| Broker::noted(&folder));
             (Some(folder), plan)
         }
+        (None, Some(file)) if args.dry_run => return dry_run(file, &args.defaults, on, &store),
         (None, Some(file)) => (None, read(file, &args.defaults, on)?),
         (None, None) => bail!("no job file"),
     };
-    if args.dry_run {
-        return dry_run(&plan, &store);
-    }
     let files = EndFiles::open(&args.told)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
     if let Some(broker) = &broker {
@@ -73,7 +71,7 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     (options.budget_usd, options.until_failures) = (args.budget_usd, args.until_failures);
     (options.jobs, options.by_workers) = (args.jobs.unwrap_or(options.jobs), args.jobs.is_none() && broker.is_some());
     options.doing = Show::is_live(&args.told);
-    let run = Run { args, id: &id, redact, options, runtime: &runtime };
+    let run = Run { args, id: &id, redact, is_remote: broker.is_some(), options, runtime: &runtime };
     let ended = if let Some(broker) = broker {
         broker.note(&folder).map_err(told)?;
         let opened = runtime.block_on(Nats::open(folder, &broker, store.clone(), redact));
@@ -107,6 +105,8 @@ struct Run<'a> {
     args: &'a Args,
     id: &'a str,
     redact: bool,
+    /// Whether other machines run the jobs.
+    is_remote: bool,
     options: BatchOptions,
     runtime: &'a tokio::runtime::Runtime,
 }
@@ -123,7 +123,7 @@ impl Run<'_> {
         let (events, happened) = mpsc::unbounded_channel();
         let (stop, stopped) = watch::channel(0);
         let batch = Batch::new(engine, plan, notes, store, self.options, events, stopped);
-        let show = Show::new(&self.args.told, self.redact, self.id, batch.counts());
+        let show = Show::new(&self.args.told, self.redact, self.id, batch.counts(), self.is_remote);
         self.runtime.block_on(async {
             let signal = tokio::spawn(listen(Signals::listen()?, stop));
             let showing = show.follow(happened);
@@ -205,8 +205,22 @@ fn values(defaults: &JobDefaults) -> Result<BTreeMap<String, Value>> {
     Ok(values.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect())
 }
 
-/// Shows the plan and what it will probably cost.
-fn dry_run(plan: &Plan, store: &Store) -> Result<u8> {
+/// Shows the plan and what it will probably cost, also where an agent or a folder is missing on this machine.
+fn dry_run(file: &Path, defaults: &JobDefaults, on: RunsOn, store: &Store) -> Result<u8> {
+    let missing = match Plan::read_for(file, &values(defaults)?, on) {
+        Ok(plan) => return show_plan(&plan, store).map(|()| 0),
+        Err(JobFileError::Wrong(mistakes)) => mistakes,
+        Err(error) => return Err(error.into()),
+    };
+    // If the file itself is wrong, this says so.
+    let plan = read(file, defaults, RunsOn::Workers)?;
+    show_plan(&plan, store)?;
+    list(&missing);
+    let count = count_of(missing.0.len(), "mistake");
+    bail!("{count} on this machine, so nothing would be started here (`tapline doctor` says how to install an agent)")
+}
+
+fn show_plan(plan: &Plan, store: &Store) -> Result<()> {
     let steps = plan.steps();
     let labels: Vec<String> = steps.iter().map(|step| step.label.clone()).collect();
     let costs = median_costs(store, &labels);
@@ -228,7 +242,7 @@ fn dry_run(plan: &Plan, store: &Store) -> Result<u8> {
     let total = total.map_or("unknown".to_owned(), |total| format!("about {}", dollars(total)));
     writeln!(out, "{} · cost: {total} (the median of earlier runs with the same label)", count_of(plan.len(), "job"))?;
     out.flush()?;
-    Ok(0)
+    Ok(())
 }
 
 /// The files that are written when the batch has ended. What is wrong with one is found before anything is paid for.

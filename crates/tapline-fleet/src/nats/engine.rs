@@ -485,6 +485,9 @@ impl Engine for Nats {
     }
 }
 
+/// How long workers have to be found before people are told that there is none.
+const FOUND: Duration = Duration::from_secs(3);
+
 /// Waits until somebody asks to stop more often than this.
 async fn rises(stop: &mut watch::Receiver<u32>, level: u32) {
     if stop.wait_for(|now| *now > level).await.is_err() {
@@ -538,11 +541,15 @@ impl Workers {
     /// Tells how many there are, whenever that changes.
     async fn tell(&self, news: &mpsc::UnboundedSender<JobNews>) {
         let mut told = None;
+        // Those that are there already come soon. Before that, nobody knows that there is none.
+        let since = Instant::now();
         loop {
-            // Those that are there already come at once, one after the other.
             let pause = if told.is_none() { Duration::from_millis(300) } else { Duration::from_secs(2) };
             let _ = tokio::time::timeout(pause, self.changed.notified()).await;
             let now = self.count();
+            if now.0 == 0 && told.is_none() && since.elapsed() < FOUND {
+                continue;
+            }
             if told != Some(now) {
                 told = Some(now);
                 let (workers, places) = now;

@@ -38,6 +38,8 @@ pub(super) struct Show {
     failed: usize,
     spent: f64,
     limits: BTreeMap<String, i64>,
+    /// Whether other machines run the jobs: then a job that begins here is only on the queue.
+    is_remote: bool,
     /// How many lines of the table are on the screen.
     drawn: usize,
     /// Nobody reads it any more.
@@ -69,7 +71,7 @@ impl Show {
         !told.json && output::is_capable() && !ci::is_log()
     }
 
-    pub(super) fn new(told: &Told, redact: bool, id: &str, (jobs, done): (usize, usize)) -> Self {
+    pub(super) fn new(told: &Told, redact: bool, id: &str, (jobs, done): (usize, usize), is_remote: bool) -> Self {
         let live = Self::is_live(told);
         let out: Box<dyn Write + Send> = if told.json {
             Box::new(Filtered::new(io::stderr(), Kind::Text))
@@ -79,6 +81,7 @@ impl Show {
         let style = if told.json { Style::plain() } else { told.look.style() };
         let mut show = Self {
             live,
+            is_remote,
             style,
             redact: redact || ci::is_log(),
             out,
@@ -141,7 +144,8 @@ impl Show {
                 self.began += 1;
                 let again = if attempt > 1 { format!(" (run {attempt})") } else { String::new() };
                 if !self.live {
-                    self.line(&format!("{dim}▸{reset} {} started{again}", plain(&job)));
+                    let word = if self.is_remote { "queued" } else { "started" };
+                    self.line(&format!("{dim}▸{reset} {} {word}{again}", plain(&job)));
                 }
                 let running = Running { place: self.began, attempt, since: Instant::now(), doing: String::new() };
                 self.running.insert(job, running);
@@ -176,7 +180,9 @@ impl Show {
                 self.line(&line);
             }
             BatchNews::Workers { workers: 0, .. } => {
-                self.line(&format!("{yellow}!{reset} no worker is there: `tapline worker --engine URL` starts one"));
+                self.line(&format!(
+                    "{yellow}!{reset} no worker that takes these jobs is there; they wait for one (`tapline worker` starts one)"
+                ));
             }
             BatchNews::Workers { workers, places } => {
                 let (workers, places) = (count_of(workers, "worker"), count_of(places, "job"));
