@@ -235,13 +235,12 @@ fn a_worker_needs_to_know_its_broker() {
 #[test]
 fn a_dry_run_shows_the_plan_where_the_agent_is_not_installed() {
     let folder = Folder::new("batch-dry-missing");
-    let jobs = folder.path("jobs.toml").display().to_string();
-    std::fs::write(&jobs, "[[job]]\nname = \"a\"\nbin = \"nobody-has-this\"\nprompt = \"x\"\n").unwrap();
+    let jobs = folder.file("jobs.toml", "[[job]]\nname = \"a\"\nbin = \"nobody-has-this\"\nprompt = \"x\"\n");
     let dry = run(&folder, &[&jobs, "--dry-run"]);
     assert_eq!(dry.code, 2, "{dry:?}");
     assert!(dry.out.starts_with("a: 1 job · claude"), "{dry:?}");
     assert!(dry.err.contains("not found: nobody-has-this") && dry.err.contains("tapline doctor"), "{dry:?}");
-    std::fs::write(&jobs, "[[job]]\nname = \"a\"\nbin = \"nobody-has-this\"\nprompt = \"x\"\npromt = \"y\"\n").unwrap();
+    let jobs = folder.file("jobs.toml", "[[job]]\nname = \"a\"\nbin = \"nobody-has-this\"\nprompt = \"x\"\npromt = \"y\"\n");
     let wrong = run(&folder, &[&jobs, "--dry-run"]);
     assert!(wrong.code == 2 && wrong.out.is_empty() && wrong.err.contains("did you mean `prompt`"), "{wrong:?}");
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::context::AccountErrorKind;
 use async_nats::jetstream::{self, Context};
-use async_nats::{Client, ClientError, ConnectErrorKind, ConnectOptions, Event, ServerError};
+use async_nats::{Client, ClientError, ConnectErrorKind, ConnectOptions, Event as ConnectionNews, ServerError};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
@@ -223,15 +223,15 @@ impl Broker {
 const REFUSES: &str = "the broker refuses us: the credentials have expired or were withdrawn. This is tried again";
 
 /// Whether the broker refuses us, or takes us; many events say nothing about it.
-fn refuses(event: &Event) -> Option<bool> {
+fn refuses(event: &ConnectionNews) -> Option<bool> {
     let is_about_us = |words: &str| {
         let words = words.to_lowercase();
         words.contains("authentication") || words.contains("authorization")
     };
     match event {
-        Event::Connected => Some(false),
-        Event::ServerError(ServerError::AuthorizationViolation) => Some(true),
-        Event::ServerError(ServerError::Other(words)) | Event::ClientError(ClientError::Other(words)) => {
+        ConnectionNews::Connected => Some(false),
+        ConnectionNews::ServerError(ServerError::AuthorizationViolation) => Some(true),
+        ConnectionNews::ServerError(ServerError::Other(words)) | ConnectionNews::ClientError(ClientError::Other(words)) => {
             is_about_us(words).then_some(true)
         }
         _ => None,
@@ -277,16 +277,16 @@ mod tests {
 
     #[test]
     fn credentials_that_expire_are_known_by_the_words_of_the_broker() {
-        let server = |words: &str| Event::ServerError(ServerError::Other(words.to_owned()));
+        let server = |words: &str| ConnectionNews::ServerError(ServerError::Other(words.to_owned()));
         for event in [
-            Event::ServerError(ServerError::AuthorizationViolation),
+            ConnectionNews::ServerError(ServerError::AuthorizationViolation),
             server("User Authentication Expired"),
             server("user authentication revoked"),
-            Event::ClientError(ClientError::Other(ConnectErrorKind::AuthorizationViolation.to_string())),
+            ConnectionNews::ClientError(ClientError::Other(ConnectErrorKind::AuthorizationViolation.to_string())),
         ] {
             assert_eq!(refuses(&event), Some(true), "{event}");
         }
-        assert_eq!(refuses(&Event::Connected), Some(false));
+        assert_eq!(refuses(&ConnectionNews::Connected), Some(false));
         assert_eq!(refuses(&server("Permissions Violation for Publish to \"x\"")), None);
     }
 
