@@ -142,6 +142,8 @@ pub trait Reader {
 pub struct Selection {
     /// Only files below these paths. Empty: all files.
     pub below: Vec<PathBuf>,
+    /// Also these recordings, wherever they are.
+    pub recordings: HashSet<PathBuf>,
     /// Only files whose last line was written at this time or later, in milliseconds since 1970: for a quick look at the
     /// present. Copies of older messages are then not recognised, so ask only for requests from then on.
     pub since: Option<u64>,
@@ -150,7 +152,9 @@ pub struct Selection {
 impl Selection {
     /// Returns whether a report is on this file, too.
     pub(crate) fn has(&self, file: &IndexedFile) -> bool {
-        self.below.is_empty() || self.below.iter().any(|path| file.path.starts_with(path))
+        self.below.is_empty() && self.recordings.is_empty()
+            || self.below.iter().any(|path| file.path.starts_with(path))
+            || file.recording.as_ref().is_some_and(|folder| self.recordings.contains(folder))
     }
 }
 

@@ -292,8 +292,9 @@ impl Otlp {
         if let Some((own, id)) = recording.zip(id) {
             for span in spans.iter_mut().filter(|span| span.operation == Operation::Session) {
                 let runs = self.runs_with(archive, own, id);
-                if let Some(whole) = whole_span(&runs).filter(|whole| whole.span_id == span.span_id) {
-                    (span.start, span.attributes) = (whole.start.min(span.start), whole.attributes);
+                // What is not sent need not be read again.
+                if runs.len() > 1 && span.end >= self.shared.started {
+                    count_all(span, whole_span(&runs));
                 }
             }
         }
@@ -344,10 +345,20 @@ impl Otlp {
     }
 }
 
+/// Makes the span of the last run that of the whole session. If that is not known, it does not say what only the last run counted.
+fn count_all(span: &mut AgentSpan, whole: Option<AgentSpan>) {
+    if let Some(whole) = whole.filter(|whole| whole.span_id == span.span_id) {
+        (span.start, span.attributes) = (whole.start.min(span.start), whole.attributes);
+        (span.error, span.message) = (whole.error, whole.message);
+    } else {
+        span.attributes.retain(|(key, _)| !["tapline.turns", "tapline.cost_usd"].contains(key));
+    }
+}
+
 /// Returns the span of a session with several runs, unless they have too many bytes to be read again.
 fn whole_span(runs: &[PathBuf]) -> Option<AgentSpan> {
     let length = |run: &PathBuf| std::fs::metadata(run.join(Stream::Stdout.file_name())).map_or(0, |meta| meta.len());
-    let is_small = runs.len() > 1 && runs.iter().map(length).sum::<u64>() <= REREAD;
+    let is_small = runs.iter().map(length).sum::<u64>() <= REREAD;
     if is_small { session_span(runs) } else { None }
 }
 

@@ -1,6 +1,6 @@
 //! The archive behind the live sessions: rows of all sessions, costs and full text. What is new is read by a thread of its own.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,8 @@ use crate::ingest;
 use crate::row::{Origin, Row, State, StateKind, TokenSums, now, written_ms};
 use crate::track::cut;
 
-/// How many runs that were pushed are shown where only some folders are watched. The one that was pushed to longest ago makes place.
+/// How many runs that were pushed are looked at where only some folders are watched. The one that was pushed to longest ago makes place; what
+/// it cost still counts.
 const PUSHED: usize = 512;
 /// An hour, in milliseconds.
 const HOUR: u64 = 60 * 60 * 1_000;
@@ -41,6 +42,8 @@ pub(crate) struct Shelf {
     roots: Vec<PathBuf>,
     /// Recordings elsewhere: what was pushed here, the one that was pushed to last at the end.
     pushed: Mutex<VecDeque<PathBuf>>,
+    /// Those that made place for others.
+    earlier: Mutex<HashSet<PathBuf>>,
     prices: Prices,
     rows: Mutex<Arc<HashMap<String, Shelved>>>,
     index: Mutex<Option<Index>>,
@@ -67,6 +70,7 @@ impl Shelf {
             folder,
             roots,
             pushed: Mutex::default(),
+            earlier: Mutex::default(),
             prices,
             rows,
             index: Mutex::new(None),
@@ -96,7 +100,7 @@ impl Shelf {
         pushed.retain(|known| known != folder);
         pushed.push_back(folder.to_owned());
         if pushed.len() > PUSHED {
-            pushed.pop_front();
+            locked(&self.earlier).extend(pushed.pop_front());
         }
     }
 
@@ -153,7 +157,7 @@ impl Shelf {
     }
 
     fn selection(&self) -> Selection {
-        Selection { below: self.roots(), ..Selection::default() }
+        Selection { below: self.roots(), recordings: locked(&self.earlier).clone(), ..Selection::default() }
     }
 
     /// Uses the index. A damaged one is built again, once.
@@ -293,6 +297,9 @@ mod tests {
         let roots = shelf.roots();
         assert_eq!(roots.len(), 1 + PUSHED);
         assert!(roots.contains(&folder(0)) && roots.contains(&folder(3 * PUSHED - 1)) && !roots.contains(&folder(1)));
+        // The others still count.
+        let selection = shelf.selection();
+        assert!((0..3 * PUSHED).all(|n| roots.contains(&folder(n)) || selection.recordings.contains(&folder(n))));
     }
 
     #[test]

@@ -216,6 +216,9 @@ impl Track {
         let Some(call) = task.tool_use_id.as_ref().filter(|_| self.behind.len() < MOST) else { return };
         if !task.terminal {
             self.behind.insert(call.clone());
+            if let Some(at) = self.agent_at.get(call) {
+                "running".clone_into(&mut self.agents[*at].state);
+            }
             return;
         }
         self.behind.remove(call);
@@ -284,10 +287,9 @@ impl Track {
         let name = cut(name);
         let known = self.names.iter().position(|known| *known == name);
         let place = known.unwrap_or_else(|| {
-            if self.names.len() < NAMES {
-                self.names.push(name);
-            }
-            self.names.len() - 1
+            let place = self.names.len();
+            self.names.extend(Some(name).filter(|_| place < NAMES));
+            place
         });
         let short = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let (step, agent, name) = (short(card.n), card.parent.map(short), u16::try_from(place).unwrap_or(u16::MAX));
@@ -421,7 +423,8 @@ impl Track {
     fn span(&self, span: &Span) -> Option<SpanRow> {
         Some(SpanRow {
             step: span.step as usize,
-            name: self.names.get(usize::from(span.name))?.clone(),
+            // There are more names than are told apart.
+            name: self.names.get(usize::from(span.name)).map_or("a tool", String::as_str).to_owned(),
             start: written(span.start)?,
             end: span.end.and_then(written),
             agent: span.agent.map(|step| agent_name(step as usize)),
@@ -554,6 +557,21 @@ mod tests {
         let ends = seen.iter().position(|(state, _)| state == "finished").unwrap();
         assert!(ends > 3 && seen[ends].1 && seen[..ends].iter().all(|(state, _)| state == "running"), "{seen:?}");
         assert!(seen[ends..].iter().all(|(state, _)| state == "finished"), "{seen:?}");
+    }
+
+    #[test]
+    fn a_tool_beyond_those_that_are_told_apart_has_no_other_name() {
+        let (mut track, mut cards) = (Track::default(), Cards::default());
+        let line = r#"{"type":"assistant","message":{"id":"m","role":"assistant","content":[{"type":"text","text":"x"}]}}"#;
+        let mut source = Source::of("a test", line.as_bytes(), SourceOptions::default()).unwrap();
+        let (_, steps) = source.advance().unwrap().unwrap();
+        let card = steps.iter().find_map(|step| cards.accept(step).first().copied()).and_then(|n| cards.get(n)).unwrap();
+        for number in 0..NAMES + 2 {
+            track.begin_span(&format!("tool{number}"), card, Moment::from_millis(0));
+        }
+        track.begin_span("tool7", card, Moment::from_millis(0));
+        let names: Vec<String> = track.details().spans.into_iter().map(|span| span.name).collect();
+        assert_eq!(names[NAMES - 1..], [&format!("tool{}", NAMES - 1), "a tool", "a tool", "tool7"]);
     }
 
     #[test]

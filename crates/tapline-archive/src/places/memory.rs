@@ -10,12 +10,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use super::nanoseconds;
+use super::{ENDINGS, nanoseconds};
 use crate::database::make_folder;
+use crate::facts::hash_of_bytes;
 use crate::sealed;
 
-/// The version of the file. One of another version is written again.
-const VERSION: u64 = 1;
+/// The number of the rule by which names are remembered. Raise it when `is_session_name` changes, other than by its endings.
+const RULE: u64 = 2;
+/// How many folders are remembered.
+const MOST: usize = 100_000;
 /// Fewer new listings than this are not worth a new file.
 const ENOUGH: usize = 16;
 /// Clocks of file systems are coarse: a folder that changed this short a time before it was listed may have changed again
@@ -36,8 +39,18 @@ impl FolderMemory {
     }
 
     pub(super) fn read(&self) -> Vec<u8> {
-        sealed::read(&self.file, VERSION).unwrap_or_default()
+        sealed::read(&self.file, version(&ENDINGS)).unwrap_or_default()
     }
+
+    /// Returns whether what is in this folder can be remembered: not every file system tells that a folder changed.
+    pub fn can_remember(folder: &Path) -> bool {
+        File::open(folder).is_ok_and(|folder| is_plain(&folder))
+    }
+}
+
+/// The version of the file. One of another version is written again: with another ending, other names are remembered.
+fn version(endings: &[&str]) -> u64 {
+    hash_of_bytes(format!("{RULE} {endings:?}").as_bytes())
 }
 
 /// What tells that a folder is the same and did not change. A program can set back the one time, but not the other.
@@ -97,7 +110,7 @@ impl<'m> Remembered<'m> {
     }
 
     /// Remembers new listings as well. What cannot be written is not remembered. What was remembered of folders elsewhere
-    /// stays; what no longer holds goes.
+    /// stays while these are there; what no longer holds goes.
     pub(super) fn add(&self, new: &[(PathBuf, Stamp, Vec<u8>)], roots: &[PathBuf]) {
         let Some(memory) = self.memory.filter(|_| new.len() >= ENOUGH) else { return };
         let new = new.iter().map(|(path, stamp, names)| Listing {
@@ -108,19 +121,14 @@ impl<'m> Remembered<'m> {
         });
         let is_elsewhere = |path: &[u8]| {
             let path = Path::new(std::ffi::OsStr::from_bytes(path));
-            !roots.iter().any(|root| path.starts_with(root))
+            !roots.iter().any(|root| path.starts_with(root)) && path.is_dir()
         };
-        let mut all: Vec<Listing<'_>> = new.collect();
         let kept = self.listings.values().filter(|old| old.holds.load(Ordering::Relaxed) || is_elsewhere(old.path));
-        all.extend(kept.map(|&Listing { path, stamp, names, .. }| Listing {
-            path,
-            stamp,
-            names,
-            holds: AtomicBool::default(),
-        }));
+        let kept = kept.map(|&Listing { path, stamp, names, .. }| Listing { path, stamp, names, holds: AtomicBool::default() });
+        let all: Vec<Listing<'_>> = new.chain(kept).take(MOST).collect();
         let Ok(bytes) = postcard::to_stdvec(&all) else { return };
         if memory.file.parent().is_some_and(|folder| make_folder(folder).is_ok()) {
-            let _ = sealed::write(&memory.file, bytes, VERSION);
+            let _ = sealed::write(&memory.file, bytes, version(&ENDINGS));
         }
     }
 }
@@ -213,9 +221,43 @@ mod tests {
         };
         assert_eq!(knows(), 0);
         Places::below_with(&memory, &[folder.join("files")]);
+        if !FolderMemory::can_remember(&folder) {
+            assert_eq!(knows(), 0);
+            return fs::remove_dir_all(&folder).unwrap();
+        }
         assert_eq!(knows(), folders.len());
         fs::remove_dir_all(&folders[0]).unwrap();
         assert_eq!(knows(), folders.len() - 1);
         fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_memory_has_an_end_and_forgets_folders_elsewhere_that_are_gone() {
+        let folder = std::env::temp_dir().join(format!("tapline-memory-end-{}", std::process::id()));
+        let there = folder.join("there");
+        fs::create_dir_all(&there).unwrap();
+        let stamp = Stamp::of(&fs::metadata(&there).unwrap());
+        let memory = FolderMemory::new(&folder, LATER);
+        let add = |paths: Vec<PathBuf>| {
+            let new: Vec<_> = paths.into_iter().map(|path| (path, stamp, Vec::new())).collect();
+            Remembered::of(&memory, &memory.read()).add(&new, &[folder.join("root")]);
+            let file = memory.read();
+            let known = Remembered::of(&memory, &file).listings;
+            (known.len(), known.contains_key(there.as_os_str().as_bytes()))
+        };
+        let gone = |name: &str, count: usize| (0..count).map(|number| folder.join(format!("{name}/{number}"))).collect();
+        let mut first: Vec<PathBuf> = gone("gone", ENOUGH);
+        first.push(there.clone());
+        assert_eq!(add(first), (ENOUGH + 1, true));
+        assert_eq!(add(gone("root", ENOUGH)), (ENOUGH + 1, true));
+        assert_eq!(add(gone("root", MOST + 5)), (MOST, false));
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn another_ending_is_another_version() {
+        let more: Vec<&str> = ENDINGS.into_iter().chain([".more"]).collect();
+        assert_ne!(version(&ENDINGS), version(&more));
+        assert_ne!(version(&[".a", ".b"]), version(&[".a.b"]));
     }
 }

@@ -282,20 +282,21 @@ impl Transcript {
         self.tell("system", place, &more, told);
     }
 
-    /// A background task has ended. The agent is told in words; a stream says it with an event.
+    /// There is news of a background task. The agent is told in words; a stream says it with an event. Only a status tells an end.
     fn notified(&mut self, prompt: &str, place: &Place<'_>, told: &mut Vec<StreamPart>) {
         let within = |tag: &str| {
             let (_, rest) = prompt.split_once(&format!("<{tag}>"))?;
             Some(json(rest.split_once(&format!("</{tag}>"))?.0))
         };
         let (task, call) = (within("task-id"), within("tool-use-id"));
-        // Whoever is told of a task is told that it ended.
-        let (status, summary) = (within("status").unwrap_or_else(|| json("completed")), within("summary"));
+        // What a task printed may look like a status.
+        let is_event = prompt.split_once("<event>").is_some_and(|(head, _)| !head.contains("<status>"));
+        let (status, summary) = (within("status").filter(|_| !is_event), within("summary"));
         let more = [
             ("subtype", Some("\"task_notification\"")),
             ("task_id", task.as_deref()),
             ("tool_use_id", call.as_deref()),
-            ("status", Some(&*status)),
+            ("status", status.as_deref()),
             ("summary", summary.as_deref()),
         ];
         self.tell("system", place, &more, told);

@@ -29,6 +29,8 @@ pub(super) struct Rollout {
     is_interrupted: bool,
     /// The threads of sub-agents, and the calls that started them.
     agents: Vec<(String, String)>,
+    /// Calls that start sub-agents, until these begin, and what they ask for.
+    prompts: Vec<(String, String)>,
     /// A number for items without an id.
     items: u64,
 }
@@ -127,6 +129,9 @@ impl Rollout {
                 ("status", Some("\"in_progress\"")),
             ];
             Self::item("started", &item, at, told);
+            if let Some(prompt) = prompt.filter(|_| name == "spawn_agent" && self.prompts.len() < AGENTS) {
+                self.prompts.push((call.clone(), prompt));
+            }
             "collab_tool_call"
         } else {
             // `mcp__server__tool`, or a tool of Codex itself.
@@ -218,12 +223,15 @@ impl Rollout {
             self.agents.push((thread.clone(), call));
         }
         let Some((_, call)) = self.agents.iter().rfind(|(known, _)| *known == thread) else { return };
+        let asked = self.prompts.iter().position(|(asking, _)| has_begun && asking == call);
+        let prompt = asked.map(|at| self.prompts.swap_remove(at).1);
         let (id, thread, how) = (json(call), json(&thread), json(if has_begun { "running" } else { &how }));
         let (threads, states) = (format!("[{thread}]"), format!("{{{thread}:{{\"status\":{how}}}}}"));
         let item = [
             ("id", Some(&*id)),
             ("type", Some("\"collab_tool_call\"")),
             ("tool", Some("\"spawn_agent\"")),
+            ("prompt", prompt.as_deref()),
             ("receiver_thread_ids", Some(&*threads)),
             ("agents_states", Some(&*states)),
         ];

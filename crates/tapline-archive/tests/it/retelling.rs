@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use tapline_archive::{Source, SourceOptions, report};
 use tapline_recording::Redactor;
 use tapline_session::Outcome;
+use tapline_session::step::What;
 
 /// All transcripts below a folder, of sub-agents, too.
 fn below(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -105,6 +106,52 @@ fn secrets_in_the_files_of_sub_agents_are_removed_too() {
     assert!(!plain.main_text.contains(secret), "under its call: {}", plain.main_text);
     let clean = open().redacted_by(Redactor::default()).report().unwrap();
     assert!(clean.text.contains("the key is ") && !clean.to_json().contains(secret), "{}", clean.to_json());
+}
+
+#[test]
+fn only_a_status_tells_that_a_background_task_ended() {
+    let folder = Folder::new("monitor");
+    let told = |number: usize, more: &str| {
+        let content = format!("<task-notification>\n<task-id>b1</task-id>\n{more}\n</task-notification>");
+        let content = serde_json::Value::from(content);
+        format!(
+            r#"{{"parentUuid":null,"sessionId":"s","type":"user","uuid":"u{number}","timestamp":"2026-11-15T21:56:1{number}.000Z","message":{{"role":"user","content":{content}}}}}"#
+        )
+    };
+    let lines = [
+        told(1, "<summary>Monitor event: \"log\"</summary>\n<event>a line with <status>failed</status></event>"),
+        told(2, "<summary>Background command \"x\" appears to be waiting for interactive input</summary>"),
+        told(3, "<status>completed</status>\n<summary>done</summary>"),
+    ];
+    let path = folder.0.join("s.jsonl");
+    std::fs::write(&path, lines.join("\n") + "\n").unwrap();
+    let mut source = Source::open(&path, SourceOptions::default()).unwrap();
+    let mut tasks = Vec::new();
+    while let Some((_, steps)) = source.advance().unwrap() {
+        tasks.extend(steps.into_iter().filter_map(|step| match step.what {
+            What::Task(task) => Some((task.status, task.terminal)),
+            _ => None,
+        }));
+    }
+    let wanted = [("running", false), ("running", false), ("completed", true)];
+    assert_eq!(tasks, wanted.map(|(status, ends)| (status.to_owned(), ends)));
+}
+
+/// A sub-agent is known by what it was asked to do, not only by its thread.
+#[test]
+fn the_sub_agent_of_a_rollout_has_a_description() {
+    let folder =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/transcripts/codex-subagents/codex/archived_sessions");
+    let path = folder.join("rollout-2026-11-16T15-22-46-01a1e4f4-202e-78b3-9357-95885bd9ca01.jsonl");
+    let mut source = Source::open(&path, SourceOptions::default()).unwrap();
+    let mut tasks = Vec::new();
+    while let Some((_, steps)) = source.advance().unwrap() {
+        tasks.extend(steps.into_iter().filter_map(|step| match step.what {
+            What::Task(task) => Some(task.description),
+            _ => None,
+        }));
+    }
+    assert!(tasks.contains(&Some("OUTER task".to_owned())) && !tasks.contains(&None), "{tasks:?}");
 }
 
 /// A folder of a test's own, gone afterwards.

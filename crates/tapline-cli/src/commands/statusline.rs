@@ -94,7 +94,7 @@ fn counted(told: &StatusInput, prices: &Prices) -> Result<Counted> {
     let since = midnight.min(now.saturating_sub(WINDOW));
     // Count the same sessions as `stats` does: the index may have more.
     let below = Places::roots_of_user(&archive::path_of).into_iter().chain(own).collect();
-    let selection = Selection { below, since: Some(since) };
+    let selection = Selection { below, since: Some(since), ..Selection::default() };
     let mut query = Query::default();
     (query.by, query.since, query.now, query.zone) = (By::Block, Some(since), now, zone);
     let blocks = stats(&index, prices, &selection, &query)?;

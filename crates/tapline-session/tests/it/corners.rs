@@ -92,3 +92,25 @@ fn many_of_anything_take_no_longer_than_they_must() {
         assert!(tell_plainly(stream.as_bytes()).report.stream.bytes > 100_000);
     }
 }
+
+#[test]
+fn a_sub_agent_of_codex_that_gets_more_work_ends_again() {
+    let mut stream = "{\"type\":\"thread.started\",\"thread_id\":\"s\"}\n".to_owned();
+    let calls = [("spawn_agent", "running"), ("wait", "completed"), ("send_input", "running"), ("wait", "errored")];
+    for (number, (tool, status)) in calls.into_iter().enumerate() {
+        let states = format!("{{\"t\":{{\"status\":\"{status}\"}}}}");
+        let item = format!("\"id\":\"i{number}\",\"type\":\"collab_tool_call\",\"tool\":\"{tool}\",\"agents_states\":{states}");
+        stream.extend(["{\"type\":\"item.completed\",\"item\":{", &item, ",\"status\":\"completed\"}}\n"]);
+    }
+    let told = tell_plainly(stream.as_bytes());
+    let states: Vec<_> = told
+        .steps
+        .iter()
+        .flatten()
+        .filter_map(|step| match &step.what {
+            tapline_session::step::What::Task(task) => Some((task.status.as_str(), task.terminal)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(states, [("running", false), ("completed", true), ("running", false), ("failed", true)]);
+}

@@ -30,6 +30,12 @@ impl Fold {
                 self.tasks.insert(thread.clone(), (task.clone(), out.record.arrived));
                 out.push(What::Task(task));
             }
+            // It has more work to do.
+            if let Some((task, began)) = self.tasks.get_mut(&thread).filter(|(task, _)| task.terminal && status == "running") {
+                (task.terminal, task.status, task.duration_ms) = (false, "running".to_owned(), None);
+                *began = out.record.arrived;
+                out.push(What::Task(task.clone()));
+            }
             let ended = match status.as_str() {
                 "completed" => "completed",
                 "errored" | "failed" | "not_found" => "failed",
