@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tapline_fleet::{
     Batch, BatchEnd, BatchError, BatchFolder, BatchNews, BatchNote, BatchOptions, Broker, JobResult, Nats, Plan, RunsOn,
-    Worker, WorkerNews, WorkerOptions, Workplace,
+    Worker, WorkerError, WorkerNews, WorkerOptions, Workplace,
 };
 use tapline_recording::Store;
 use tokio::sync::{mpsc, watch};
@@ -121,8 +121,15 @@ impl Crew {
                         keeps.lock().unwrap().push(event);
                     }
                 });
-                let worker =
-                    Box::pin(Worker::open(&broker, place, options, news)).await.unwrap_or_else(|error| panic!("{error}"));
+                let worker = loop {
+                    match Box::pin(Worker::open(&broker, place.clone(), options.clone(), news.clone())).await {
+                        Ok(worker) => break worker,
+                        // Another test may just have forked a process, which has the lock of this one until it is another program.
+                        Err(WorkerError::Taken(_)) => tokio::task::yield_now().await,
+                        Err(error) => panic!("{error}"),
+                    }
+                };
+                drop(news);
                 worker.run(stopped).await;
             });
             runtime.shutdown_background();

@@ -42,6 +42,16 @@ impl Stage {
         PartitionedStore::open(&Store::at(self.folder.join("data")), self.tables().to_str().unwrap())
     }
 
+    /// Opens what was closed just now. Another test may have forked a process, which has the lock until it is another program.
+    fn open_again(&self) -> PartitionedStore {
+        loop {
+            match self.open() {
+                Err(PartitionsError::Busy { .. }) => std::thread::yield_now(),
+                opened => return opened.unwrap(),
+            }
+        }
+    }
+
     fn tables(&self) -> PathBuf {
         self.folder.join("tables")
     }
@@ -99,7 +109,7 @@ fn only_what_has_changed_is_written_again() {
     assert_eq!((second.written, second.unchanged, second.bytes), (0, 6, 0));
     // Another process knows it, too.
     drop(to);
-    let mut to = stage.open().unwrap();
+    let mut to = stage.open_again();
     stage.session("two", &["2026-11-15", "2026-11-16"]);
     let third = stage.write(&mut to, false).unwrap();
     assert_eq!((third.written, third.unchanged), (3, 5));
