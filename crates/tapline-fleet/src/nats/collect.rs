@@ -2,7 +2,7 @@
 //! nothing. Each data folder has a place of its own in the stream, so each gets everything.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_nats::HeaderMap;
@@ -22,9 +22,9 @@ use crate::identity::identity;
 use super::arrivals::{CollectNews, CollectOptions};
 use super::connect::BrokerError;
 use super::copies::{Collected, Copies, Taken, Unflushed};
-use super::names;
 use super::pieces::{Content, Piece, SealedFile, plain};
 use super::post::{BATCH, Post, RECORDING, Ungot};
+use super::{lock, names};
 
 /// How many pieces are written before they are flushed to the disk together.
 const GROUP: usize = 64;
@@ -51,9 +51,6 @@ pub struct RecordingCollector {
     stop: watch::Sender<bool>,
     task: JoinHandle<Result<(), String>>,
 }
-
-/// In this crate there is no other.
-pub(crate) type Collector = RecordingCollector;
 
 #[derive(Debug)]
 struct Shared {
@@ -101,7 +98,7 @@ struct Written {
     known: Vec<(String, Collected)>,
 }
 
-impl Collector {
+impl RecordingCollector {
     /// Collects the recordings of all batches.
     pub async fn of_all(
         post: &Post,
@@ -187,7 +184,7 @@ impl Collector {
     }
 }
 
-impl Drop for Collector {
+impl Drop for RecordingCollector {
     fn drop(&mut self) {
         let _ = self.stop.send(true);
     }
@@ -338,7 +335,7 @@ impl Shared {
             }
             taken = self.write(incoming, written).await?;
             if taken == Taken::Gap && incoming.piece.sealed.is_none() {
-                locked(&self.incomplete).insert(incoming.recording.clone());
+                lock(&self.incomplete).insert(incoming.recording.clone());
             }
         }
         let Incoming { batch, recording, piece, .. } = incoming;
@@ -371,7 +368,7 @@ impl Shared {
 
     /// Whether the pieces before this one were looked for, and are gone. The seal is worth another look.
     fn is_known_incomplete(&self, incoming: &Incoming) -> bool {
-        let mut incomplete = locked(&self.incomplete);
+        let mut incomplete = lock(&self.incomplete);
         if incoming.piece.sealed.is_some() {
             incomplete.remove(&incoming.recording);
         }
@@ -394,7 +391,7 @@ impl Shared {
         for part in &incoming.piece.parts {
             let Content::Object(object) = &part.content else { continue };
             let key = (incoming.recording.clone(), object.name.clone());
-            if locked(&self.lost).contains_key(&key) {
+            if lock(&self.lost).contains_key(&key) {
                 return Ok(None);
             }
             let mut looks = 1;
@@ -409,7 +406,7 @@ impl Shared {
             match got {
                 Ok(bytes) => objects.push(bytes),
                 Err(Ungot::Lost(why)) => {
-                    let mut lost = locked(&self.lost);
+                    let mut lost = lock(&self.lost);
                     if lost.len() >= MOST_LOST {
                         lost.clear();
                     }
@@ -424,7 +421,7 @@ impl Shared {
 
     /// What is missing of a recording that is sealed.
     fn why_incomplete(&self, recording: &str) -> String {
-        let lost = locked(&self.lost);
+        let lost = lock(&self.lost);
         let of_it = lost.iter().find(|((of, _), _)| of == recording);
         of_it.map_or("pieces of it are missing".to_owned(), |((_, object), why)| {
             format!("the object {object} of it is lost: {why}")
@@ -521,7 +518,7 @@ impl Shared {
 
     fn wait_for(&self, recording: &str) -> oneshot::Receiver<Collected> {
         let (sender, receiver) = oneshot::channel();
-        let mut waiting = locked(&self.waiting);
+        let mut waiting = lock(&self.waiting);
         let others = waiting.entry(recording.to_owned()).or_default();
         others.retain(|other| !other.is_closed());
         others.push(sender);
@@ -529,7 +526,7 @@ impl Shared {
     }
 
     fn came(&self, recording: &str, state: &Collected) {
-        let waiting = locked(&self.waiting).remove(recording);
+        let waiting = lock(&self.waiting).remove(recording);
         for sender in waiting.into_iter().flatten() {
             let _ = sender.send(state.clone());
         }
@@ -548,10 +545,6 @@ impl Shared {
     fn tell(&self, news: CollectNews) {
         let _ = self.news.send(news);
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Incoming {
