@@ -270,6 +270,23 @@ impl Nats {
         }
     }
 
+    /// Whether an order that was made before has an outcome. Waits as long as a worker makes its run: a batch that stops or halts also withdraws
+    /// the messages of runs that are under way. If such a run were ordered again, another worker would begin it at once beside the first. A worker
+    /// that died is known by its card, so nothing is lost either.
+    async fn is_made(&self, job: &str, order: u64) -> bool {
+        loop {
+            // In this order: a run ends after its outcome is stored.
+            let is_abandoned = self.is_abandoned(job, order).await;
+            if self.outcome(job, order).await.is_some() {
+                return true;
+            }
+            if is_abandoned {
+                return false;
+            }
+            tokio::time::sleep(ASK).await;
+        }
+    }
+
     /// Makes the end of a run of what a worker said about it. Its words are data: they name no places on this machine.
     async fn end(&self, attempt: &Attempt, outcome: &[u8], stop: watch::Receiver<u32>) -> AttemptEnd {
         let (job, first) = (&attempt.job, name_of(&attempt.recording));
@@ -405,7 +422,12 @@ impl Engine for Nats {
         let mut told = self.waiting.wait(&key);
         let _wanted = self.workers.want(&self.class(&attempt.job));
         let (mut stop, mut halted) = (watch.stop.clone(), self.halted.subscribe());
-        let ordered = self.order(&attempt, order, watch.doing);
+        let ordered = async {
+            if attempt.before.cut_off && self.is_made(&job, order).await {
+                return Ok(());
+            }
+            self.order(&attempt, order, watch.doing).await
+        };
         let early = tokio::select! {
             ordered = ordered => {
                 if let Err(why) = ordered {
