@@ -1,5 +1,6 @@
 //! Runs a batch: starts jobs as they become ready, and takes note of what they come to.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,6 +74,26 @@ pub enum BatchNews {
         /// How many runs they make at once.
         places: usize,
     },
+    /// Jobs wait, because no worker that is there takes them. With 0 jobs: one has come.
+    NoWorker {
+        /// What no worker does: `has gpu=yes`.
+        missing: String,
+        /// How many jobs wait for it.
+        jobs: usize,
+    },
+    /// A worker died, or nobody heard of it for long, and the run that it made is made again.
+    Gone {
+        /// The name of the worker.
+        worker: String,
+        /// The job's name.
+        job: String,
+        /// The name of the worker that makes the next run.
+        by: String,
+        /// Whether that is the same one, started again.
+        is_same: bool,
+        /// The number of the next run.
+        attempt: u64,
+    },
     /// Something keeps the engine from going on for now. It tries again.
     Trouble(String),
 }
@@ -108,6 +129,9 @@ pub struct Batch<E> {
     store: Store,
     jobs: usize,
     by_workers: bool,
+    /// How many runs the workers make at once, and how many jobs wait that none of them takes: those keep no place from others.
+    places: usize,
+    unmet: BTreeMap<String, usize>,
     doing: bool,
     events: mpsc::UnboundedSender<BatchNews>,
     stop: watch::Receiver<u32>,
@@ -138,6 +162,8 @@ impl<E: Engine> Batch<E> {
             store,
             jobs: if options.by_workers { 1 } else { options.jobs.max(1) },
             by_workers: options.by_workers,
+            places: 0,
+            unmet: BTreeMap::new(),
             doing: options.doing,
             events,
             stop,
@@ -299,10 +325,17 @@ impl<E: Engine> Batch<E> {
         match news {
             JobNews::Doing { job, what } => self.tell(BatchNews::Doing { job, what }),
             JobNews::Workers { workers, places } => {
-                if self.by_workers {
-                    self.jobs = places.max(1);
-                }
+                self.places = places;
+                self.make_room();
                 self.tell(BatchNews::Workers { workers, places });
+            }
+            JobNews::NoWorker { missing, jobs } => {
+                self.unmet.insert(missing.clone(), jobs);
+                self.make_room();
+                self.tell(BatchNews::NoWorker { missing, jobs });
+            }
+            JobNews::Gone { worker, job, by, is_same, attempt } => {
+                self.tell(BatchNews::Gone { worker, job, by, is_same, attempt });
             }
             JobNews::Trouble(what) => self.tell(BatchNews::Trouble(what)),
             JobNews::Limit(limit) => {
@@ -317,6 +350,13 @@ impl<E: Engine> Batch<E> {
             }
         }
         Ok(())
+    }
+
+    /// As many jobs run at once as the workers have places for. Those that no worker takes are ordered besides.
+    fn make_room(&mut self) {
+        if self.by_workers {
+            self.jobs = self.unmet.values().fold(self.places.max(1), |all, jobs| all.saturating_add(*jobs));
+        }
     }
 
     fn tell(&self, event: BatchNews) {

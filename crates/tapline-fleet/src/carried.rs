@@ -19,7 +19,7 @@ use crate::job::{CutOff, Job, KeepAs, WorktreeRule, Written, plain_name};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Carried {
-    name: String,
+    pub(crate) name: String,
     step: String,
     label: String,
     account: String,

@@ -18,6 +18,7 @@ mod taken;
 mod trouble;
 mod workbench;
 mod worker;
+mod workers;
 
 pub use arrivals::{CollectNews, CollectOptions};
 pub use collect::RecordingCollector;

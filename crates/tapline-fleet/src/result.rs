@@ -49,6 +49,9 @@ pub struct JobResult {
     pub patch: Option<String>,
     /// What deserves attention, as in a report.
     pub warnings: Vec<String>,
+    /// The name of the worker that it comes from, if the batch has an engine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker: Option<String>,
 }
 
 /// How a job ended.

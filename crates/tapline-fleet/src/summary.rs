@@ -89,6 +89,7 @@ pub fn junit(batch: &str, end: &BatchEnd) -> String {
 fn about(result: &JobResult) -> String {
     let mut lines = vec![result.error.clone().unwrap_or_default()];
     lines.extend(result.recording.iter().map(|recording| format!("recorded in {recording}")));
+    lines.extend(result.worker.iter().map(|worker| format!("worker {worker}")));
     lines.extend(result.session.iter().map(|session| format!("session {session}")));
     lines.join("\n")
 }
@@ -119,7 +120,10 @@ pub fn markdown(batch: &str, end: &BatchEnd) -> String {
     if end.results.is_empty() {
         return out;
     }
-    out.push_str("\n| job | result | cost | time | |\n|---|---|---:|---:|---|\n");
+    // Only a batch with an engine has workers.
+    let has_workers = end.results.iter().any(|result| result.worker.is_some());
+    let (head, rule) = if has_workers { (" worker |", "---|") } else { ("", "") };
+    let _ = write!(out, "\n| job | result | cost | time |{head} |\n|---|---|---:|---:|{rule}---|\n");
     for result in &end.results {
         let mark = if result.outcome == JobOutcome::Success {
             "✓"
@@ -137,7 +141,9 @@ pub fn markdown(batch: &str, end: &BatchEnd) -> String {
         };
         let cost = result.cost_usd.map(dollars).unwrap_or_default();
         let took = result.duration_ms.map(short_duration).unwrap_or_default();
-        let _ = writeln!(out, "| {} | {mark} {word} | {cost} | {took} | {told} |", plain(&result.job));
+        let worker = result.worker.as_deref().map(plain).unwrap_or_default();
+        let worker = if has_workers { format!(" {worker} |") } else { String::new() };
+        let _ = writeln!(out, "| {} | {mark} {word} | {cost} | {took} |{worker} {told} |", plain(&result.job));
     }
     out
 }
@@ -225,6 +231,19 @@ mod tests {
         assert!(text.contains("1 of 4 jobs succeeded · 1 failed · 1 skipped · 1 not finished · $0.75"), "{text}");
         assert!(text.contains("| a | ✓ success | $0.25 | 1.5s | all \\| &lt;good&gt; |"), "{text}");
         assert!(text.lines().filter(|line| line.starts_with("| ")).count() == 4, "{text}");
+    }
+
+    #[test]
+    fn the_worker_of_a_result_is_named() {
+        let mut end = end();
+        assert!(!json("id", &end, 1).contains("worker") && !markdown("id", &end).contains("worker"));
+        end.results[1].worker = Some("big|box".to_owned());
+        let text = markdown("id", &end);
+        assert!(text.contains("\n| job | result | cost | time | worker | |\n|---|---|---:|---:|---|---|\n"), "{text}");
+        assert!(text.contains("| 1.5s | big\\|box | no &lt;way") && text.contains("| 1.5s |  | all"), "{text}");
+        let value: serde_json::Value = serde_json::from_str(&json("id", &end, 1)).unwrap_or_default();
+        assert_eq!(value["results"][1]["worker"], "big|box");
+        assert!(junit("id", &end).contains("worker big|box"));
     }
 
     #[test]

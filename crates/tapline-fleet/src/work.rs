@@ -79,6 +79,26 @@ pub enum JobNews {
         /// How many runs they make at once.
         places: usize,
     },
+    /// Jobs wait, because no worker that is there takes them. With 0 jobs: one has come.
+    NoWorker {
+        /// What no worker does: `has gpu=yes`.
+        missing: String,
+        /// How many jobs wait for it.
+        jobs: usize,
+    },
+    /// A worker died, or nobody heard of it for long, and the run that it made is made again.
+    Gone {
+        /// The name of the worker.
+        worker: String,
+        /// The job's name.
+        job: String,
+        /// The name of the worker that makes the next run.
+        by: String,
+        /// Whether that is the same one, started again.
+        is_same: bool,
+        /// The number of the next run.
+        attempt: u64,
+    },
     /// Something keeps the engine from going on for now. It tries again.
     Trouble(String),
 }
@@ -260,7 +280,7 @@ async fn follow(job: &Job, mut running: Running, watch: Watch) -> Report {
     let mut policy = job.policy.as_ref().map(|policy| PolicyChecker::new(policy.rules.clone()));
     let (mut broken, mut lost) = (Vec::<Violation>::new(), Vec::new());
     let limit = policy.as_ref().and_then(PolicyChecker::seconds).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    let late = limit.map(|limit| Instant::now() + limit);
+    let late = limit.and_then(|limit| Instant::now().checked_add(limit));
     let (mut told_stops, mut listens) = (0, true);
     loop {
         let asked = *stop.borrow_and_update();

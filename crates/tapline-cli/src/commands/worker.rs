@@ -1,6 +1,6 @@
 //! `tapline worker`: runs the jobs of batches that other machines put on a queue.
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 
 use anyhow::{Context as _, Result};
 use tapline_fleet::{JobOutcome, Worker, WorkerNews, WorkerOptions, Workplace};
@@ -80,14 +80,17 @@ fn show(event: &WorkerNews, name: &str, places: &str) {
             let again = if *attempt > 1 { format!(", run {attempt}") } else { String::new() };
             format!("▸ {} started (batch {}{again})", plain(job), plain(batch))
         }
-        WorkerNews::Ended { job, outcome, .. } => {
+        WorkerNews::Ended { job, outcome, why, .. } => {
             let mark = match outcome {
                 JobOutcome::Success => "✓",
                 JobOutcome::Skipped => "–",
                 JobOutcome::Failure | JobOutcome::Interrupted | JobOutcome::Incomplete => "✗",
             };
-            format!("{mark} {} {}", plain(job), outcome.word())
+            let why = why.as_deref().filter(|_| *outcome != JobOutcome::Success);
+            let why = why.map(|why| format!(": {}", plain(why))).unwrap_or_default();
+            format!("{mark} {} {}{why}", plain(job), outcome.word())
         }
+        WorkerNews::Refused { job, why } => format!("✗ {} refused: {}", plain(job), plain(why)),
         WorkerNews::Again { job, why, .. } => {
             let why = why.as_deref().map(|why| format!(": {}", plain(why))).unwrap_or_default();
             format!("↻ {} failed, and is tried again{why}", plain(job))
@@ -97,19 +100,27 @@ fn show(event: &WorkerNews, name: &str, places: &str) {
         WorkerNews::Limit(limit) => {
             format!("! {}: limit reached, no further run before {}", plain(&limit.account), time_of(limit.until))
         }
-        WorkerNews::Trouble(what) => {
-            output::tell(&plain(what));
-            return;
-        }
+        WorkerNews::Trouble(what) => return tell(&plain(what)),
         WorkerNews::Stopping { running: 0 } => return,
         WorkerNews::Stopping { running } => {
             let runs = count_of(*running, "run");
-            output::tell(&format!("takes no more, and waits for {runs}; once more stops them, and they go on elsewhere"));
-            return;
+            return tell(&format!("takes no more, and waits for {runs}; once more stops them, and they go on elsewhere"));
         }
     };
     let mut out = output::stdout();
-    let _ = writeln!(out, "{line}").and_then(|()| out.flush());
+    let time = if output::is_terminal() { String::new() } else { format!("{} ", time_now()) };
+    let _ = writeln!(out, "{time}{line}").and_then(|()| out.flush());
+}
+
+/// Writes a line to stderr. In a log, it begins with the time.
+fn tell(text: &str) {
+    let who = if std::io::stderr().is_terminal() { "tapline".to_owned() } else { format!("{} tapline", time_now()) };
+    output::tell_of(&who, text);
+}
+
+/// This moment, as clocks here show it.
+fn time_now() -> String {
+    jiff::Zoned::now().strftime("%H:%M:%S").to_string()
 }
 
 /// What this machine is called.

@@ -60,7 +60,7 @@ impl Bucket {
         loop {
             match self.store.stream.get_last_raw_message_by_subject(&subject).await {
                 Ok(message) => {
-                    self.trouble.over();
+                    self.trouble.over("read a value");
                     // Only a value that was removed has a header of these.
                     let is_removed =
                         ["KV-Operation", "Nats-Marker-Reason"].iter().any(|name| message.headers.get(*name).is_some());
@@ -68,7 +68,7 @@ impl Bucket {
                     return Some(Last { found, is_removed });
                 }
                 Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => {
-                    self.trouble.over();
+                    self.trouble.over("read a value");
                     return None;
                 }
                 Err(error) => self.trouble.is("read a value", &error).await,
@@ -89,7 +89,7 @@ impl Bucket {
         loop {
             match self.store.update(key, value.clone(), revision).await {
                 Ok(_) => {
-                    self.trouble.over();
+                    self.trouble.over("keep a value");
                     return true;
                 }
                 Err(error) if error.kind() == UpdateErrorKind::WrongLastRevision => match self.last(key).await {
@@ -119,7 +119,7 @@ impl Bucket {
         while let Err(error) = self.store.put(key, value.clone()).await {
             self.trouble.is("keep a value", &error).await;
         }
-        self.trouble.over();
+        self.trouble.over("keep a value");
     }
 
     /// Writes a value once, and does not insist.

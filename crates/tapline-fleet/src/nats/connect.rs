@@ -2,15 +2,18 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::context::AccountErrorKind;
 use async_nats::jetstream::{self, Context};
-use async_nats::{Client, ClientError, ConnectErrorKind, ConnectOptions, Event as ConnectionNews, ServerError};
+use async_nats::{
+    Auth, AuthError, Client, ClientError, ConnectErrorKind, ConnectOptions, Event as ConnectionNews, ServerError,
+};
+use nkeys::KeyPair;
 use serde::{Deserialize, Serialize};
-use tokio::sync::mpsc;
 
+use super::trouble::Trouble;
 use crate::folder::{BatchError, BatchFolder};
 
 /// The broker, and who we are there. Everything is as NATS has it.
@@ -59,10 +62,12 @@ pub enum BrokerError {
         error: async_nats::ConnectError,
     },
     /// The broker does not take us.
-    #[error("the broker at {address} refuses us: the credentials are missing, wrong or expired")]
+    #[error("the broker at {address} refuses us: {who} missing, wrong or expired")]
     Refused {
         /// The address, without a password.
         address: String,
+        /// What we have told the broker about us: the name of a file, for example.
+        who: String,
         /// The cause.
         #[source]
         error: async_nats::ConnectError,
@@ -143,28 +148,33 @@ impl Broker {
         self.connect_and_tell(name, None).await
     }
 
-    /// Connects, and tells if the broker refuses us later.
-    async fn connect_and_tell(&self, name: &str, told: Option<mpsc::UnboundedSender<String>>) -> Result<Client, BrokerError> {
-        let mut options = ConnectOptions::new().name(name).max_reconnects(None);
-        if let Some(told) = told {
-            let refused = AtomicBool::new(false);
+    /// Connects, and tells if the connection is lost later, or the broker refuses us then.
+    async fn connect_and_tell(&self, name: &str, trouble: Option<Arc<Trouble>>) -> Result<Client, BrokerError> {
+        let mut options = match (&self.credentials, &self.nkey) {
+            (None, None) => ConnectOptions::new(),
+            (credentials, nkey) => {
+                for path in [credentials, nkey].into_iter().flatten() {
+                    read(path)?;
+                }
+                if let Some(path) = credentials {
+                    jwt_and_seed(&read(path)?).map_err(|error| BrokerError::File { path: path.clone(), error })?;
+                }
+                let broker = self.clone();
+                ConnectOptions::with_auth_callback(move |nonce| std::future::ready(broker.auth(&nonce).map_err(AuthError::new)))
+            }
+        };
+        options = options.name(name).max_reconnects(None);
+        if let Some(trouble) = trouble {
+            let refused = self.refused();
             options = options.event_callback(move |event| {
                 match refuses(&event) {
-                    // It is tried again and again, and told once.
-                    Some(true) if !refused.swap(true, Ordering::Relaxed) => {
-                        let _ = told.send(REFUSES.to_owned());
-                    }
-                    Some(false) => refused.store(false, Ordering::Relaxed),
-                    _ => {}
+                    Some(true) => trouble.lost(Some(&refused)),
+                    Some(false) => trouble.connected(),
+                    None if event == ConnectionNews::Disconnected => trouble.lost(None),
+                    None => {}
                 }
                 std::future::ready(())
             });
-        }
-        if let Some(path) = &self.credentials {
-            options = options.credentials(&read(path)?).map_err(|error| BrokerError::File { path: path.clone(), error })?;
-        }
-        if let Some(path) = &self.nkey {
-            options = options.nkey(read(path)?.trim().to_owned());
         }
         if let Some(path) = &self.ca {
             if !read(path)?.contains("-----BEGIN CERTIFICATE-----") {
@@ -195,7 +205,7 @@ impl Broker {
         let address = self.address();
         options.connect(addresses).await.map_err(|error| match error.kind() {
             ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
-                BrokerError::Refused { address, error }
+                BrokerError::Refused { address, who: self.who(), error }
             }
             ConnectErrorKind::ServerParse => BrokerError::Address { address },
             ConnectErrorKind::Tls => BrokerError::Untrusted { address, error },
@@ -204,13 +214,46 @@ impl Broker {
         })
     }
 
+    /// Who we are. Files are read again for each connection: somebody may have renewed them.
+    fn auth(&self, nonce: &[u8]) -> io::Result<Auth> {
+        let mut auth = Auth::new();
+        let sign = |seed: &str| {
+            let pair = KeyPair::from_seed(seed).map_err(io::Error::other)?;
+            Ok::<_, io::Error>((pair.public_key(), pair.sign(nonce).map_err(io::Error::other)?))
+        };
+        if let Some(path) = &self.nkey {
+            let (key, signature) = sign(std::fs::read_to_string(path)?.trim())?;
+            (auth.nkey, auth.signature) = (Some(key), Some(signature));
+        }
+        if let Some(path) = &self.credentials {
+            let (jwt, seed) = jwt_and_seed(&std::fs::read_to_string(path)?)?;
+            (auth.jwt, auth.signature) = (Some(jwt), Some(sign(&seed)?.1));
+        }
+        Ok(auth)
+    }
+
+    /// What we tell the broker about us.
+    fn who(&self) -> String {
+        match (&self.credentials, &self.nkey, self.url.contains('@')) {
+            (Some(path), ..) => format!("the credentials in {} are", path.display()),
+            (None, Some(path), _) => format!("the NKey in {} is", path.display()),
+            (None, None, true) => "the user or the password in the address is".to_owned(),
+            (None, None, false) => "the credentials are".to_owned(),
+        }
+    }
+
+    /// What people are told if the broker refuses us later.
+    fn refused(&self) -> String {
+        let what_to_do = match (&self.credentials, &self.nkey) {
+            (None, None) => "It is tried again; if that does not help, start this again with others",
+            _ => "Renew the file: it is read again for each try",
+        };
+        format!("the broker refuses us: {} wrong, expired or withdrawn. {what_to_do}. Nothing is lost", self.who())
+    }
+
     /// Connects, and asks whether the broker has JetStream.
-    pub(crate) async fn jetstream(
-        &self,
-        name: &str,
-        told: Option<mpsc::UnboundedSender<String>>,
-    ) -> Result<(Client, Context), BrokerError> {
-        let client = self.connect_and_tell(name, told).await?;
+    pub(crate) async fn jetstream(&self, name: &str, trouble: Option<Arc<Trouble>>) -> Result<(Client, Context), BrokerError> {
+        let client = self.connect_and_tell(name, trouble).await?;
         let context = jetstream::new(client.clone());
         match context.query_account().await {
             Ok(_) => Ok((client, context)),
@@ -220,7 +263,30 @@ impl Broker {
     }
 }
 
-const REFUSES: &str = "the broker refuses us: the credentials have expired or were withdrawn. This is tried again";
+/// The JWT and the seed in a file of credentials, as `nsc` makes it: each is a line between two lines of dashes.
+fn jwt_and_seed(text: &str) -> io::Result<(String, String)> {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let is_dashes = |line: &str| line.starts_with("---") && line.ends_with("---");
+    let is_framed = |lines: &&[&str]| is_dashes(lines[0]) && !is_dashes(lines[1]) && is_dashes(lines[2]);
+    let mut framed = lines.windows(3).filter(is_framed).map(|lines| lines[1].to_owned());
+    match (framed.next(), framed.next()) {
+        (Some(jwt), Some(seed)) => Ok((jwt, seed)),
+        _ => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "it has no JWT and seed of a user, as `nsc generate creds` writes them",
+        )),
+    }
+}
+
+/// How many bytes of ours a message has room for: an operator may have made messages smaller, and there are headers besides.
+pub(crate) fn most_bytes(client: &Client) -> usize {
+    client.server_info().max_payload / 4 * 3
+}
+
+/// The size of the parts of an object.
+pub(crate) fn chunk_size(client: &Client) -> usize {
+    most_bytes(client).clamp(1, 256 << 10)
+}
 
 /// Whether the broker refuses us, or takes us; many events say nothing about it.
 fn refuses(event: &ConnectionNews) -> Option<bool> {
@@ -288,6 +354,19 @@ mod tests {
         }
         assert_eq!(refuses(&ConnectionNews::Connected), Some(false));
         assert_eq!(refuses(&server("Permissions Violation for Publish to \"x\"")), None);
+    }
+
+    #[test]
+    fn credentials_as_nsc_writes_them() {
+        let text = "-----BEGIN NATS USER JWT-----\r\neyJ0.e30.c2ln\r\n------END NATS USER JWT------\r\n\r\n\
+                    ************* IMPORTANT *************\n\n-----BEGIN USER NKEY SEED-----\nSUAB\n------END USER NKEY SEED------\n";
+        let short = text.replace("************* IMPORTANT *************\n", "");
+        for text in [text, &short] {
+            assert_eq!(jwt_and_seed(text).ok(), Some(("eyJ0.e30.c2ln".to_owned(), "SUAB".to_owned())), "{text}");
+        }
+        for wrong in ["", "SUAB", "-----BEGIN USER NKEY SEED-----\nSUAB\n------END USER NKEY SEED------\n"] {
+            assert!(jwt_and_seed(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -19,7 +19,8 @@ use super::connect::{Broker, BrokerError};
 use super::copies::Collected;
 use super::order::{Control, End, Order, Outcome, Patch, RunOf, WorkerCard, is_recording_of, name_of};
 use super::post::Post;
-use super::queue::{Class, PATIENCE, Queue, SILENT, is_sound};
+use super::queue::{Class, PATIENCE, Queue, is_sound};
+use super::workers::Workers;
 use super::{lock, names};
 use crate::carried::Carried;
 use crate::engine::{Attempted, Engine, EngineError};
@@ -157,7 +158,6 @@ impl Nats {
             doing,
             job: Carried::pack(job)?,
         };
-        self.workers.want(&class);
         {
             let mut known = self.classes.lock().await;
             if !known.contains(&class.name()) {
@@ -270,6 +270,23 @@ impl Nats {
         }
     }
 
+    /// Whether an order that was made before has an outcome. Waits as long as a worker makes its run: a batch that stops or halts also withdraws
+    /// the messages of runs that are under way. If such a run were ordered again, another worker would begin it at once beside the first. A worker
+    /// that died is known by its card, so nothing is lost either.
+    async fn is_made(&self, job: &str, order: u64) -> bool {
+        loop {
+            // In this order: a run ends after its outcome is stored.
+            let is_abandoned = self.is_abandoned(job, order).await;
+            if self.outcome(job, order).await.is_some() {
+                return true;
+            }
+            if is_abandoned {
+                return false;
+            }
+            tokio::time::sleep(ASK).await;
+        }
+    }
+
     /// Makes the end of a run of what a worker said about it. Its words are data: they name no places on this machine.
     async fn end(&self, attempt: &Attempt, outcome: &[u8], stop: watch::Receiver<u32>) -> AttemptEnd {
         let (job, first) = (&attempt.job, name_of(&attempt.recording));
@@ -291,6 +308,7 @@ impl Nats {
         match outcome.end {
             End::Over(mut result) => {
                 (result.job, result.step) = (job.name.clone(), job.step.clone());
+                result.worker = Some(outcome.worker.clone()).filter(|name| !name.is_empty());
                 result.recording = recording.map(|name| self.store.folder().join(name).display().to_string());
                 result.patch = None;
                 result.warnings.extend(warning);
@@ -401,18 +419,33 @@ impl Engine for Nats {
         self.keep(BatchNote::Begun(begun.clone())).await?;
         // Before it is ordered: its outcome may come at once.
         let key = names::outcome_key(self.id(), &job, order);
-        let told = self.waiting.wait(&key);
+        let mut told = self.waiting.wait(&key);
+        let _wanted = self.workers.want(&self.class(&attempt.job));
         let (mut stop, mut halted) = (watch.stop.clone(), self.halted.subscribe());
-        tokio::select! {
-            ordered = self.order(&attempt, order, watch.doing) => if let Err(why) = ordered {
-                self.waiting.forget(&key);
-                return self.ended(Some(begun), failed(&attempt.job, why)).await;
-            },
+        let ordered = async {
+            if attempt.before.cut_off && self.is_made(&job, order).await {
+                return Ok(());
+            }
+            self.order(&attempt, order, watch.doing).await
+        };
+        let early = tokio::select! {
+            ordered = ordered => {
+                if let Err(why) = ordered {
+                    self.waiting.forget(&key);
+                    return self.ended(Some(begun), failed(&attempt.job, why)).await;
+                }
+                None
+            }
+            outcome = &mut told => outcome.ok(),
             // Whether it is on the queue or not: it will not be made.
-            () = rises(&mut stop, 0) => {}
-            () = async { drop(halted.wait_for(|halted| *halted).await) } => {}
-        }
-        let end = match self.wait(&job, order, told, watch.stop.clone(), attempt.before.cut_off).await {
+            () = rises(&mut stop, 0) => None,
+            () = async { drop(halted.wait_for(|halted| *halted).await) } => None,
+        };
+        let outcome = match early {
+            None => self.wait(&job, order, told, watch.stop.clone(), attempt.before.cut_off).await,
+            outcome => outcome,
+        };
+        let end = match outcome {
             Some(outcome) => self.end(&attempt, &outcome, watch.stop).await,
             None => AttemptEnd::CutOff,
         };
@@ -450,8 +483,11 @@ impl Engine for Nats {
             }
         }));
         let (workers, seen) = (Arc::clone(&self.workers), Arc::clone(&self.workers));
-        let follows = self.queue.workers.follow(">".to_owned(), move |id, card| seen.see(id, card));
-        lock(&self.follows).push(follows);
+        tasks.push(self.queue.workers.follow(">".to_owned(), move |id, card| seen.see(id, card)));
+        let (runs, gone) = (Arc::clone(&self.workers), news.clone());
+        tasks.push(self.queue.runs.follow(names::batch_keys(self.id()), move |key, run| {
+            runs.see_run(key, run).map(|news| gone.send(news));
+        }));
         tasks.push(Following::of(async move { workers.tell(&news).await }));
         lock(&self.follows).extend(tasks);
     }
@@ -485,77 +521,10 @@ impl Engine for Nats {
     }
 }
 
-/// How long workers have to be found before people are told that there is none.
-const FOUND: Duration = Duration::from_secs(3);
-
 /// Waits until somebody asks to stop more often than this.
 async fn rises(stop: &mut watch::Receiver<u32>, level: u32) {
     if stop.wait_for(|now| *now > level).await.is_err() {
         std::future::pending::<()>().await;
-    }
-}
-
-/// The workers that are there.
-#[derive(Debug, Default)]
-struct Workers {
-    /// By their ids, and when each was last heard of.
-    seen: Mutex<BTreeMap<String, (WorkerCard, Instant)>>,
-    /// The classes of the jobs that were ordered. Only workers count that take one of them.
-    wanted: Mutex<Vec<Class>>,
-    changed: tokio::sync::Notify,
-}
-
-impl Workers {
-    fn see(&self, id: &str, card: Option<&Bytes>) {
-        let card = card.and_then(|card| serde_json::from_slice::<WorkerCard>(card).ok());
-        let before = match card {
-            Some(card) => {
-                let before = lock(&self.seen).insert(id.to_owned(), (card.clone(), Instant::now()));
-                before.is_some_and(|(before, _)| before == card)
-            }
-            None => lock(&self.seen).remove(id).is_none(),
-        };
-        if !before {
-            self.changed.notify_one();
-        }
-    }
-
-    /// The batch has jobs of this class.
-    fn want(&self, class: &Class) {
-        let mut wanted = lock(&self.wanted);
-        if !wanted.contains(class) {
-            wanted.push(class.clone());
-            self.changed.notify_one();
-        }
-    }
-
-    /// How many there are, and how many places they have.
-    fn count(&self) -> (usize, usize) {
-        let (mut seen, wanted) = (lock(&self.seen), lock(&self.wanted));
-        seen.retain(|_, (_, last)| last.elapsed() < SILENT);
-        let fits = |card: &&WorkerCard| wanted.is_empty() || wanted.iter().any(|class| class.fits(&card.labels, &card.require));
-        let fitting = seen.values().map(|(card, _)| card).filter(fits);
-        fitting.fold((0, 0), |(workers, places), card| (workers + 1, places.saturating_add(card.places)))
-    }
-
-    /// Tells how many there are, whenever that changes.
-    async fn tell(&self, news: &mpsc::UnboundedSender<JobNews>) {
-        let mut told = None;
-        // Those that are there already come soon. Before that, nobody knows that there is none.
-        let since = Instant::now();
-        loop {
-            let pause = if told.is_none() { Duration::from_millis(300) } else { Duration::from_secs(2) };
-            let _ = tokio::time::timeout(pause, self.changed.notified()).await;
-            let now = self.count();
-            if now.0 == 0 && told.is_none() && since.elapsed() < FOUND {
-                continue;
-            }
-            if told != Some(now) {
-                told = Some(now);
-                let (workers, places) = now;
-                let _ = news.send(JobNews::Workers { workers, places });
-            }
-        }
     }
 }
 

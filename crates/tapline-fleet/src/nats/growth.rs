@@ -9,7 +9,7 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
 use super::outbox::Offsets;
-use super::pieces::{Content, LARGEST_OBJECT, MOST, ObjectPart, Part, Piece, RecordingFile, SealedFile, hex, sum};
+use super::pieces::{Content, LARGEST_OBJECT, ObjectPart, Part, Piece, RecordingFile, SealedFile, hex, sum};
 
 /// How many bytes of a file travel in messages, whatever comes. What comes later goes through the object store, if it is much at once.
 const IN_MESSAGES: u64 = 8 << 20;
@@ -22,6 +22,8 @@ pub(crate) struct Growth {
     prefix: String,
     /// Whether the first piece was read: it has every file that is there.
     begun: bool,
+    /// How many bytes travel in one message.
+    most: usize,
     tracks: [Track; RecordingFile::GROWING.len()],
 }
 
@@ -41,15 +43,15 @@ pub(crate) struct Grown {
 }
 
 impl Growth {
-    /// A recording of which this much was sent.
-    pub(crate) fn from(folder: PathBuf, prefix: String, sent: Offsets) -> Self {
+    /// A recording of which this much was sent, in messages of at most so many bytes.
+    pub(crate) fn from(folder: PathBuf, prefix: String, sent: Offsets, most: usize) -> Self {
         let mut tracks = RecordingFile::GROWING.map(|file| Track { file, read: 0, hash: Some(Sha256::new()) });
         for (track, sent) in tracks.iter_mut().zip(sent) {
             if sent > 0 {
                 (track.read, track.hash) = (sent, None);
             }
         }
-        Self { folder, prefix, begun: false, tracks }
+        Self { folder, prefix, begun: false, most, tracks }
     }
 
     /// Returns how much was read of each file.
@@ -67,7 +69,7 @@ impl Growth {
         if !self.is_there() {
             return Ok(None);
         }
-        let grown = self.read(MOST)?;
+        let grown = self.read(self.most)?;
         Ok(Some(grown).filter(|grown| !grown.piece.parts.is_empty()))
     }
 
@@ -78,8 +80,8 @@ impl Growth {
         let wholes = [(RecordingFile::Meta, meta), (RecordingFile::End, end)];
         let wholes: Vec<_> = wholes.into_iter().filter_map(|(file, bytes)| Some((file, bytes?))).collect();
         let inline: usize = wholes.iter().map(|(_, bytes)| bytes.len()).sum();
-        let room = MOST.checked_sub(inline);
-        let mut grown = self.read(room.unwrap_or(MOST))?;
+        let room = self.most.checked_sub(inline);
+        let mut grown = self.read(room.unwrap_or(self.most))?;
         let is_all =
             self.lengths()?.iter().zip(&self.tracks).all(|(length, track)| length.is_none_or(|length| length <= track.read));
         if !is_all || grown.object.is_some() {
@@ -99,7 +101,7 @@ impl Growth {
             let at = if file == RecordingFile::Meta { 0 } else { grown.piece.parts.len() };
             let content = match room {
                 // Both at once would need two objects. One of them is small.
-                None if bytes.len() > MOST / 4 => {
+                None if bytes.len() > self.most / 4 => {
                     let name = format!("{}/{}/{}", self.prefix, file.name(), hex(&sum(&bytes)));
                     let object = ObjectPart { name: name.clone(), length: bytes.len(), sum: sum(&bytes) };
                     if grown.object.is_some() || bytes.len() > LARGEST_OBJECT {
@@ -145,7 +147,7 @@ impl Growth {
             if new == 0 && !(is_first && track.read == 0) {
                 continue;
             }
-            if track.read >= IN_MESSAGES && new > MOST as u64 {
+            if track.read >= IN_MESSAGES && new > self.most as u64 {
                 // Alone: what was read before it, if anything, goes first.
                 if !parts.is_empty() {
                     break;
@@ -218,6 +220,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::io::Write as _;
 
+    use super::super::pieces::MOST;
     use super::*;
 
     /// What somebody has who was given the pieces, in order.
@@ -277,7 +280,7 @@ mod tests {
         }
 
         fn growth(&self, sent: Offsets) -> Growth {
-            Growth::from(self.0.clone(), "batch/recording".to_owned(), sent)
+            Growth::from(self.0.clone(), "batch/recording".to_owned(), sent, MOST)
         }
 
         fn files(&self) -> BTreeMap<String, Vec<u8>> {
@@ -372,7 +375,7 @@ mod tests {
     #[test]
     fn a_recording_that_is_not_there_has_nothing() {
         let folder = Folder::new("nothing", 1);
-        let mut growth = Growth::from(folder.0.join("elsewhere"), String::new(), Offsets::default());
+        let mut growth = Growth::from(folder.0.join("elsewhere"), String::new(), Offsets::default(), MOST);
         assert!(!growth.is_there() && growth.more().unwrap().is_none());
     }
 }

@@ -93,6 +93,22 @@ pub(crate) fn token(text: &str) -> String {
     if token.is_empty() { "=".to_owned() } else { token }
 }
 
+/// The text that a token was made of.
+pub(crate) fn text(token: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(token.len());
+    let mut rest = token.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let (byte, after) = match first {
+            b'=' if token == "=" => return Some(String::new()),
+            b'=' => (u8::from_str_radix(std::str::from_utf8(after.get(..2)?).ok()?, 16).ok()?, &after[2..]),
+            byte => (*byte, after),
+        };
+        bytes.push(byte);
+        rest = after;
+    }
+    String::from_utf8(bytes).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -103,6 +119,8 @@ mod tests {
             [("job-1", "job-1"), ("a.b", "a=2eb"), ("a=2eb", "a=3d2eb"), ("ü *>", "=c3=bc=20=2a=3e"), ("", "=")]
         {
             assert_eq!(token(text), expected);
+            assert_eq!(super::text(expected).as_deref(), Some(text));
         }
+        assert_eq!((super::text("a="), super::text("=zz"), super::text("=ff")), (None, None, None));
     }
 }

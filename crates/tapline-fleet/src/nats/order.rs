@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::pieces::plain;
+use super::queue::Class;
 use crate::carried::Carried;
 use crate::note::RunAgain;
 use crate::result::JobResult;
@@ -85,6 +86,8 @@ pub(crate) struct RunOf {
     pub(crate) attempt: u64,
     /// The id of the worker that makes it.
     pub(crate) worker: String,
+    /// The name of the worker, for people.
+    pub(crate) name: String,
     /// The process of the worker that makes it: another one of the same worker knows nothing of it.
     pub(crate) process: String,
     /// Whether it was stopped, and goes on elsewhere.
@@ -147,6 +150,13 @@ pub(crate) struct WorkerCard {
     pub(crate) version: String,
     /// Differs each time that the worker is started.
     pub(crate) process: String,
+}
+
+impl WorkerCard {
+    /// Whether it takes jobs of this class.
+    pub(crate) fn takes(&self, class: &Class) -> bool {
+        class.fits(&self.labels, &self.require)
+    }
 }
 
 /// The name of a folder.

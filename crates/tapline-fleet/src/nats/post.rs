@@ -16,9 +16,9 @@ use tokio::io::AsyncReadExt as _;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use super::connect::{Broker, BrokerError};
+use super::connect::{Broker, BrokerError, chunk_size, most_bytes};
 use super::names;
-use super::pieces::{ObjectPart, Piece, sum};
+use super::pieces::{MOST, ObjectPart, Piece, sum};
 
 /// How long the broker keeps pieces.
 const KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -93,6 +93,11 @@ impl Post {
         Ok(Self { context, stream, objects, room: Arc::new(Semaphore::new(AT_ONCE)) })
     }
 
+    /// How many bytes of a recording travel in one message.
+    pub(crate) fn most(&self) -> usize {
+        most_bytes(&self.context.client()).min(MOST)
+    }
+
     /// Sends a piece of a recording. Returns when the broker has it. The same piece is taken once.
     pub(crate) async fn send(&self, batch: &str, recording: &str, piece: &Piece) -> Result<(), Unsent> {
         let (payload, id) = piece.encode();
@@ -124,7 +129,8 @@ impl Post {
         if self.objects.info(name).await.is_ok_and(|info| !info.deleted && info.size == bytes.len()) {
             return Ok(());
         }
-        let about = ObjectMetadata { name: name.to_owned(), chunk_size: Some(256 << 10), ..ObjectMetadata::default() };
+        let chunk_size = Some(chunk_size(&self.context.client()));
+        let about = ObjectMetadata { name: name.to_owned(), chunk_size, ..ObjectMetadata::default() };
         let mut from = bytes;
         let Err(error) = self.objects.put(about, &mut from).await else { return Ok(()) };
         if self.context.client().connection_state() != State::Connected {

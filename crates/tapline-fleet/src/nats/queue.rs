@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_nats::connection::State;
 use async_nats::jetstream::consumer::{AckPolicy, Consumer, pull};
 use async_nats::jetstream::context::PublishErrorKind;
-use async_nats::jetstream::object_store::{self, ObjectStore};
+use async_nats::jetstream::object_store::{self, ObjectMetadata, ObjectStore};
 use async_nats::jetstream::stream::{self, DiscardPolicy, RetentionPolicy, StorageType, Stream};
 use async_nats::jetstream::{Context, kv};
 use async_nats::{Client, HeaderMap};
@@ -17,7 +17,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::sync::mpsc;
 
 use super::bucket::{Bucket, Found, NEW, written};
-use super::connect::{Broker, BrokerError};
+use super::connect::{Broker, BrokerError, chunk_size, most_bytes};
 use super::names;
 use super::trouble::{Trouble, causes};
 use crate::note::AccountLimit;
@@ -116,8 +116,8 @@ impl Class {
 impl Queue {
     /// Connects, and makes what is missing.
     pub(crate) async fn open(broker: &Broker, name: &str, told: mpsc::UnboundedSender<String>) -> Result<Self, BrokerError> {
-        let (client, context) = broker.jetstream(name, Some(told.clone())).await?;
         let trouble = Arc::new(Trouble::new(told));
+        let (client, context) = broker.jetstream(name, Some(Arc::clone(&trouble))).await?;
         let bucket = |name, max_age| bucket(&context, Arc::clone(&trouble), name, max_age);
         let (jobs, outcomes, runs, limits, classes, workers, control, files) = tokio::join!(
             jobs(&context),
@@ -166,7 +166,7 @@ impl Queue {
                 _ => self.trouble.is("take a job", &error).await,
             }
         }
-        self.trouble.over();
+        self.trouble.over("take a job");
         Ok(())
     }
 
@@ -175,7 +175,7 @@ impl Queue {
         while let Err(error) = self.jobs.purge().filter(names::batch_subjects(batch)).await {
             self.trouble.is("remove jobs", &error).await;
         }
-        self.trouble.over();
+        self.trouble.over("remove jobs");
     }
 
     /// Makes the queue of a class, if it is not there.
@@ -202,7 +202,7 @@ impl Queue {
             }
         }
         self.classes.swap(&name, &written(class), NEW).await;
-        self.trouble.over();
+        self.trouble.over("make a queue");
     }
 
     /// Returns the queue of a class.
@@ -219,7 +219,7 @@ impl Queue {
     pub(crate) async fn pack(&self, name: &str, value: &impl Serialize) -> Bytes {
         let here = written(&Parcel::Here(value));
         // An operator may have made messages smaller.
-        if here.len() <= LARGE.min(self.client.server_info().max_payload / 4 * 3) {
+        if here.len() <= LARGE.min(most_bytes(&self.client)) {
             return here;
         }
         let object = format!("{name}-{}", self.client.new_inbox());
@@ -240,17 +240,25 @@ impl Queue {
 
     /// Puts a file aside.
     pub(crate) async fn put_file(&self, name: &str, bytes: &Bytes) {
-        while let Err(error) = self.files.put(name, &mut bytes.as_ref()).await {
-            self.trouble.is("keep a file", &error).await;
+        loop {
+            let chunk_size = Some(chunk_size(&self.client));
+            let about = ObjectMetadata { name: name.to_owned(), chunk_size, ..ObjectMetadata::default() };
+            match self.files.put(about, &mut bytes.as_ref()).await {
+                Ok(_) => break,
+                Err(error) => self.trouble.is("keep a file", &error).await,
+            }
         }
-        self.trouble.over();
+        self.trouble.over("keep a file");
     }
 
     /// Reads a file that was put aside. While the broker is away, it is tried again; a file that cannot be read is none.
     pub(crate) async fn file(&self, name: &str) -> Result<Vec<u8>, String> {
         loop {
             match tokio::time::timeout(READ, self.try_file(name)).await {
-                Ok(read) => return read,
+                Ok(read) => {
+                    self.trouble.over("read a file");
+                    return read;
+                }
                 // Of a file whose parts are gone, the broker says nothing; neither does a broker that is away.
                 Err(_) if self.client.connection_state() == State::Connected => {
                     return Err("a part of it is not on the broker any more".to_owned());

@@ -127,7 +127,7 @@ async fn free(outbox: &Outbox, name: &str, batch: &str) -> Option<Entry> {
 
 impl Shipment {
     fn new(post: Post, outbox: Outbox, name: String, entry: Entry) -> Self {
-        let growth = growth(&outbox, &name, &entry);
+        let growth = growth(&post, &outbox, &name, &entry);
         Self { post, outbox, batch: entry.batch.clone(), name, entry, growth, pending: None }
     }
 
@@ -188,7 +188,7 @@ impl Shipment {
                 Ok(grown) => self.pending = grown,
                 Err(error) => {
                     // Some of it may have been read. It begins again after what was sent.
-                    self.growth = growth(&self.outbox, &self.name, &self.entry);
+                    self.growth = growth(&self.post, &self.outbox, &self.name, &self.entry);
                     return Err(Stuck::Because(format!("the recording {} cannot be read: {error}", self.name)));
                 }
             }
@@ -206,7 +206,7 @@ impl Shipment {
     }
 
     async fn read(&mut self, is_last: bool) -> io::Result<Option<Grown>> {
-        let empty = Growth::from(self.outbox.recording(&self.name), String::new(), self.entry.offsets);
+        let empty = Growth::from(self.outbox.recording(&self.name), String::new(), self.entry.offsets, 0);
         let mut growth = std::mem::replace(&mut self.growth, empty);
         let reading = tokio::task::spawn_blocking(move || {
             let grown = if is_last { growth.rest().map(Some) } else { growth.more() };
@@ -218,8 +218,8 @@ impl Shipment {
     }
 }
 
-fn growth(outbox: &Outbox, name: &str, entry: &Entry) -> Growth {
-    Growth::from(outbox.recording(name), format!("{}/{name}", entry.batch), entry.offsets)
+fn growth(post: &Post, outbox: &Outbox, name: &str, entry: &Entry) -> Growth {
+    Growth::from(outbox.recording(name), format!("{}/{name}", entry.batch), entry.offsets, post.most())
 }
 
 impl From<Unsent> for Stuck {

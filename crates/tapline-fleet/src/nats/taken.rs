@@ -113,18 +113,12 @@ impl Taken {
         let (shared, queue) = (&self.shared, &self.shared.queue);
         let order = match self.read(key).await {
             Ok(order) => order,
-            Err(why) => {
-                let result = JobResult::not_started("", "", self.named(&why), exit::USAGE);
-                return self.store(key, End::Over(Box::new(result)), None, None).await;
-            }
+            Err(why) => return self.refuse(key, key, why).await,
         };
         let batch = order.batch.clone();
         let job = match order.job.clone().unpack().and_then(|job| self.with_program(job)) {
             Ok(job) => job,
-            Err(why) => {
-                let result = JobResult::not_started("", "", self.named(&why), exit::USAGE);
-                return self.store(key, End::Over(Box::new(result)), None, None).await;
-            }
+            Err(why) => return self.refuse(key, &order.job.name, why).await,
         };
         let name = job.name.clone();
         let (job_key, batch_key) = (names::job_key(&batch, &name), names::token(&batch));
@@ -148,7 +142,11 @@ impl Taken {
         }
         let attempt = match self.attempt(&order, job, run.as_ref()).await {
             Ok(attempt) => attempt,
-            Err(result) => return self.store(key, End::Over(result), None, None).await,
+            Err(result) => {
+                let why = result.error.clone().unwrap_or_default();
+                let _ = shared.news.send(WorkerNews::Refused { job: name, why });
+                return self.store(key, End::Over(result), None, None).await;
+            }
         };
         let made = self.run(&order, attempt, run, stop).await;
         match made {
@@ -162,6 +160,13 @@ impl Taken {
         }
     }
 
+    /// The job is not run here, and has failed.
+    async fn refuse(&self, key: &str, job: &str, why: String) -> Done {
+        let result = JobResult::not_started("", "", self.named(&why), exit::USAGE);
+        let _ = self.shared.news.send(WorkerNews::Refused { job: job.to_owned(), why });
+        self.store(key, End::Over(Box::new(result)), None, None).await
+    }
+
     /// Reads the order, and checks that it is what its subject says.
     async fn read(&self, key: &str) -> Result<Order, String> {
         let order: Order = self
@@ -170,9 +175,7 @@ impl Taken {
             .unpack(&self.message.payload)
             .await
             .map_err(|why| format!("the order cannot be read: {why}. Is the worker older than the batch?"))?;
-        let name = serde_json::to_value(&order.job).ok();
-        let name = name.as_ref().and_then(|job| job["name"].as_str()).unwrap_or_default();
-        if plain(&order.batch).is_err() || names::outcome_key(&order.batch, name, order.order) != key {
+        if plain(&order.batch).is_err() || names::outcome_key(&order.batch, &order.job.name, order.order) != key {
             return Err("the order is not what its subject says".to_owned());
         }
         plain(&order.recording).map_err(|_| format!("`{}` cannot be the name of a recording", order.recording))?;
@@ -260,6 +263,7 @@ impl Taken {
             order: order.order,
             attempt: number,
             worker: shared.id.clone(),
+            name: shared.options.name.clone(),
             process: shared.process.clone(),
             given_back: false,
             session: last.session.clone(),
@@ -386,7 +390,7 @@ impl Taken {
         let done = self.store(key, end, recording, patch).await;
         let (batch, job) = (order.batch.clone(), name.to_owned());
         let _ = shared.news.send(match made.noted().await.end {
-            AttemptEnd::Over(result) => WorkerNews::Ended { batch, job, outcome: result.outcome },
+            AttemptEnd::Over(result) => WorkerNews::Ended { batch, job, outcome: result.outcome, why: result.error },
             AttemptEnd::Again(again) => WorkerNews::Again { batch, job, why: again.error },
             AttemptEnd::CutOff => WorkerNews::Stopped { batch, job },
         });
@@ -490,7 +494,7 @@ async fn tell(shared: Arc<Workbench>, batch: String, mut told: mpsc::UnboundedRe
             JobNews::Doing { job, what } => {
                 let _ = shared.queue.client.publish(subject.clone(), written(&(job, what))).await;
             }
-            JobNews::Workers { .. } | JobNews::Trouble(_) => {}
+            JobNews::Workers { .. } | JobNews::NoWorker { .. } | JobNews::Gone { .. } | JobNews::Trouble(_) => {}
         }
     }
 }

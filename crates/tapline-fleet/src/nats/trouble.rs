@@ -1,47 +1,105 @@
 //! Trouble with the broker: people are told once what it is, and once that it is over. Meanwhile everything is tried again.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::sync::Mutex;
 use std::time::Duration;
 
 use tapline_session::text::one_line;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::lock;
 
 /// Tells people of trouble.
 #[derive(Debug)]
 pub(crate) struct Trouble {
     told: mpsc::UnboundedSender<String>,
-    /// What was told last, if it is not over.
-    last: Mutex<Option<String>>,
+    /// What was told last.
+    last: Mutex<String>,
+    now: Mutex<Now>,
+}
+
+/// What was told, and is not over.
+#[derive(Debug, Default)]
+struct Now {
+    /// Why there is no connection, if there is none. Then nothing works, and nothing else is told.
+    connection: Option<String>,
+    /// When the connection was made again.
+    connected: Option<Instant>,
+    /// By what the broker cannot do.
+    failures: BTreeMap<&'static str, String>,
 }
 
 /// How long after a failure the next try comes.
 const PAUSE: Duration = Duration::from_millis(500);
+/// How long after the connection was made again nobody is told that something failed: there are no answers to what was asked before it was
+/// lost, and a broker that was just started may not be ready.
+const LATE: Duration = Duration::from_secs(10);
+/// What is told when there is no room.
+const FULL: &str = "the broker has no room: raise the limits of its streams. This is tried again until there is room";
+/// What is told when there is no answer.
+const SILENT: &str = "the broker does not answer; this is tried again until it does";
+/// What is told when the connection is lost.
+const AWAY: &str =
+    "the connection to the broker is lost; it is made again as soon as the broker answers, and runs go on meanwhile";
 
 impl Trouble {
     pub(crate) fn new(told: mpsc::UnboundedSender<String>) -> Self {
-        Self { told, last: Mutex::new(None) }
+        Self { told, last: Mutex::default(), now: Mutex::default() }
     }
 
-    /// Something failed. Returns when it should be tried again.
-    pub(crate) async fn is(&self, what: &str, error: &(dyn Error + Send + Sync)) {
-        self.tell(words(what, error));
+    /// The broker could not do this. Returns when it should be tried again.
+    pub(crate) async fn is(&self, what: &'static str, error: &(dyn Error + Send + Sync)) {
+        {
+            let (mut now, words) = (lock(&self.now), words(what, error));
+            let is_late = words != FULL && now.connected.is_some_and(|connected| connected.elapsed() < LATE);
+            if now.connection.is_none() && !is_late {
+                let is_told = now.failures.values().any(|told| *told == words);
+                now.failures.insert(what, words.clone());
+                if !is_told {
+                    self.tell(words);
+                }
+            }
+        }
         tokio::time::sleep(PAUSE).await;
     }
 
     pub(crate) fn tell(&self, words: String) {
-        let mut last = self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if last.as_ref() != Some(&words) {
-            let _ = self.told.send(words.clone());
-            *last = Some(words);
+        let mut last = lock(&self.last);
+        if *last != words {
+            last.clone_from(&words);
+            let _ = self.told.send(words);
         }
     }
 
-    /// Something worked.
-    pub(crate) fn over(&self) {
-        let mut last = self.last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if last.take().is_some() {
-            let _ = self.told.send("the broker is there again".to_owned());
+    /// The broker could do this.
+    pub(crate) fn over(&self, what: &'static str) {
+        let mut now = lock(&self.now);
+        if now.failures.remove(what).is_some() && now.failures.is_empty() {
+            self.tell("the broker is there again".to_owned());
+        }
+    }
+
+    /// The connection is lost. If the broker does not take us any more, these are the words for it.
+    pub(crate) fn lost(&self, refused: Option<&str>) {
+        let mut now = lock(&self.now);
+        let words = refused.unwrap_or(AWAY);
+        // It is tried again and again. That we are refused says more than that the connection is lost.
+        let is_told = now.connection.as_deref().is_some_and(|told| told == words || refused.is_none());
+        if !is_told {
+            now.connection = Some(words.to_owned());
+            now.failures.clear();
+            self.tell(words.to_owned());
+        }
+    }
+
+    /// The connection is there.
+    pub(crate) fn connected(&self) {
+        let mut now = lock(&self.now);
+        if now.connection.take().is_some() {
+            now.connected = Some(Instant::now());
+            self.tell("the broker is there again".to_owned());
         }
     }
 }
@@ -50,11 +108,11 @@ impl Trouble {
 fn words(what: &str, error: &(dyn Error + Send + Sync)) -> String {
     let why = causes(error);
     if is_full(&why) {
-        return "the broker has no room: raise the limits of its streams. This is tried again until there is room".to_owned();
+        return FULL.to_owned();
     }
     if ["timed out", "broken pipe", "no responders", "not connected", "no stream found"].iter().any(|words| why.contains(words))
     {
-        return "the broker does not answer; this is tried again until it does".to_owned();
+        return SILENT.to_owned();
     }
     format!("the broker cannot {what} ({}); this is tried again", one_line(&why))
 }
@@ -82,22 +140,56 @@ pub(crate) fn causes(error: &(dyn Error + Send + Sync)) -> String {
 mod tests {
     use super::*;
 
-    #[tokio::test(start_paused = true)]
-    async fn trouble_is_told_once() {
+    /// What is told when this happens.
+    async fn told(happens: impl AsyncFnOnce(&Trouble)) -> Vec<String> {
         let (told, mut heard) = mpsc::unbounded_channel();
         let trouble = Trouble::new(told);
-        trouble.over();
-        for why in ["maximum bytes exceeded", "maximum bytes exceeded", "timed out", "timed out"] {
-            trouble.is("x", &std::io::Error::other(why)).await;
-        }
-        trouble.over();
-        trouble.over();
+        happens(&trouble).await;
         drop(trouble);
         let mut all = Vec::new();
         while let Some(words) = heard.recv().await {
             all.push(words);
         }
+        all
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn trouble_is_told_once() {
+        let all = told(async |trouble| {
+            trouble.over("x");
+            for why in ["maximum bytes exceeded", "maximum bytes exceeded", "timed out", "timed out"] {
+                trouble.is("x", &std::io::Error::other(why)).await;
+                // Something else works meanwhile.
+                trouble.over("y");
+            }
+            trouble.over("x");
+            trouble.over("x");
+        })
+        .await;
         assert_eq!(all.len(), 3, "{all:?}");
         assert!(all[0].contains("no room") && all[1].contains("does not answer") && all[2].contains("there again"), "{all:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lost_connection_is_told_once_whatever_fails_because_of_it() {
+        let all = told(async |trouble| {
+            trouble.connected();
+            for _ in 0..2 {
+                trouble.lost(None);
+                trouble.is("x", &std::io::Error::other("timed out")).await;
+                trouble.lost(Some("refused"));
+                trouble.lost(None);
+                trouble.lost(Some("refused"));
+                trouble.connected();
+                // Asked before the connection was lost.
+                trouble.is("x", &std::io::Error::other("timed out")).await;
+                trouble.over("x");
+            }
+            tokio::time::sleep(LATE).await;
+            trouble.is("x", &std::io::Error::other("timed out")).await;
+        })
+        .await;
+        let again = "the broker is there again";
+        assert_eq!(all, [AWAY, "refused", again, AWAY, "refused", again, SILENT]);
     }
 }

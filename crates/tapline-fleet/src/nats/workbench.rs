@@ -59,6 +59,15 @@ pub enum WorkerNews {
         job: String,
         /// How the job has ended.
         outcome: JobOutcome,
+        /// Why it did not succeed.
+        why: Option<String>,
+    },
+    /// A job is not run here: it is wrong, or asks for what this worker does not do. It has failed.
+    Refused {
+        /// The key of the order, if it cannot be read; or else the job's name.
+        job: String,
+        /// Why.
+        why: String,
     },
     /// A run failed, and the job is tried again, here or elsewhere.
     Again {

@@ -36,6 +36,8 @@ pub(crate) struct Crew {
     root: PathBuf,
     url: String,
     worker_url: String,
+    /// A file with credentials, for everybody.
+    pub(crate) credentials: Option<PathBuf>,
     pub(crate) patience: Duration,
     _folder: Option<Folder>,
 }
@@ -47,6 +49,7 @@ impl Crew {
             root: folder.path(""),
             url: server.url(),
             worker_url: server.url(),
+            credentials: None,
             patience: PATIENT,
             _folder: Some(folder),
         };
@@ -59,7 +62,7 @@ impl Crew {
         let root = PathBuf::from(std::env::var_os("CREW_ROOT")?);
         let url = std::env::var("CREW_URL").unwrap();
         let patience = Duration::from_millis(std::env::var("CREW_PATIENCE").unwrap().parse().unwrap());
-        Some(Self { root, worker_url: url.clone(), url, patience, _folder: None })
+        Some(Self { root, worker_url: url.clone(), url, credentials: None, patience, _folder: None })
     }
 
     /// A process that runs this test, with this crew.
@@ -79,7 +82,13 @@ impl Crew {
     }
 
     pub(crate) fn broker(&self) -> Broker {
-        Broker::at(&self.url)
+        self.broker_at(&self.url)
+    }
+
+    fn broker_at(&self, url: &str) -> Broker {
+        let mut broker = Broker::at(url);
+        broker.credentials.clone_from(&self.credentials);
+        broker
     }
 
     /// The batch and the workers are different users.
@@ -108,7 +117,7 @@ impl Crew {
     }
 
     pub(crate) fn worker_with(&self, name: &str, options: WorkerOptions) -> Hand {
-        let (broker, place) = (Broker::at(&self.worker_url), self.place(name));
+        let (broker, place) = (self.broker_at(&self.worker_url), self.place(name));
         let (stop, stopped) = watch::channel(0);
         let (news, mut told) = mpsc::unbounded_channel();
         let happened = Arc::new(Mutex::new(Vec::new()));
@@ -162,8 +171,13 @@ impl Crew {
 
     /// Goes on with the last batch.
     pub(crate) fn resume(&self, options: impl FnOnce(&mut BatchOptions)) -> Ran {
+        self.resume_while(options, |_| {})
+    }
+
+    /// Goes on with the last batch, and does something meanwhile.
+    pub(crate) fn resume_while(&self, options: impl FnOnce(&mut BatchOptions), meanwhile: impl FnOnce(&Live) + Send) -> Ran {
         let (folder, plan) = self.open();
-        self.run_plan(folder, plan, options, |_| {})
+        self.run_plan(folder, plan, options, meanwhile)
     }
 
     /// Opens the last batch. Another test may just have forked a process, which has the lock of this one until it is another program.
@@ -296,6 +310,11 @@ impl Hand {
 
     pub(crate) fn has(&self, is_so: impl Fn(&WorkerNews) -> bool) -> bool {
         self.happened.lock().unwrap().iter().any(is_so)
+    }
+
+    /// How often something happened.
+    pub(crate) fn count(&self, is_so: impl Fn(&WorkerNews) -> bool) -> usize {
+        self.happened.lock().unwrap().iter().filter(|event| is_so(event)).count()
     }
 
     /// Stops the worker so far, and waits for its end.

@@ -26,3 +26,5 @@ mod secured;
 mod stopped;
 #[cfg(test)]
 mod survived;
+#[cfg(test)]
+mod told;

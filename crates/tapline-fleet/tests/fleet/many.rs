@@ -1,8 +1,8 @@
 //! Many jobs over several workers: each has exactly one result.
 
-use tapline_fleet::{BatchNews, Halt, JobOutcome};
+use tapline_fleet::{BatchNews, Halt, JobOutcome, WorkerNews};
 
-use crate::broker::Server;
+use crate::broker::{Folder, Server};
 use crate::crew::{Crew, numbered};
 
 #[test]
@@ -86,4 +86,26 @@ fn what_is_too_large_for_a_message_travels_as_well() {
     let long = "x".repeat(3 << 20);
     let ran = crew.run(&format!("[[job]]\nname = \"a\"\nprompt = \"{long}\\nsay a\"\n"), |_| {});
     assert_eq!(ran.outcomes(), [("a", "success")], "{:?}", ran.end.results);
+}
+
+#[test]
+fn a_broker_with_small_messages_takes_long_prompts_answers_and_recordings() {
+    let folder = Folder::new();
+    let config = folder.path("server.conf");
+    std::fs::write(&config, "max_payload: 16384\n").unwrap();
+    let server = Server::with(&["-c", config.to_str().unwrap()]);
+    let crew = Crew::new(&server);
+    let worker = crew.worker("w1", 1);
+    let prompt = "x".repeat(100_000);
+    let text = format!(
+        "[[job]]\nname = \"a\"\nprompt = \"{prompt}\\nlong a 300000\"\n[[job]]\nname = \"b\"\nprompt = \"long b 15000\"\n"
+    );
+    let ran = crew.run(&text, |_| {});
+    for (job, length) in [("a", 300_000), ("b", 15_000)] {
+        let result = ran.result(job);
+        assert_eq!((result.outcome, result.answer.as_ref().map(String::len)), (JobOutcome::Success, Some(length)), "{job}");
+        assert!(crew.is_recorded(result) && result.warnings.is_empty(), "{:?}", result.warnings);
+    }
+    assert!(!ran.events.iter().any(|event| matches!(event, BatchNews::Trouble(_))), "{:?}", ran.events);
+    assert!(!worker.has(|event| matches!(event, WorkerNews::Trouble(_))));
 }

@@ -124,6 +124,107 @@ fn what_waits_on_the_queue_does_not_overrun_the_budget() {
 }
 
 #[test]
+fn nothing_more_begins_after_so_many_failures() {
+    const JOBS: usize = 20;
+    let server = Server::start();
+    let crew = Crew::new(&server);
+    let _worker = crew.worker("w1", 1);
+    // All of them are ordered before the first one fails.
+    let ran = crew.run_while(
+        &numbered(JOBS, &format!("sh j{{n}} {}", crew.path("script").display())),
+        |options| (options.jobs, options.by_workers, options.until_failures) = (JOBS, false, Some(2)),
+        |_| {
+            let script = format!(
+                "while [ ! -e {} ] && [ -d {} ]; do sleep 0.02; done; exit 1",
+                crew.path("go").display(),
+                crew.path("").display()
+            );
+            std::fs::write(crew.path("script"), script).unwrap();
+            wait_until("all are ordered", || crew.journal().len() == JOBS);
+            std::fs::write(crew.path("go"), "").unwrap();
+        },
+    );
+    let done = ran.end.results.len();
+    // The next one may have begun before anybody knew of the second failure.
+    assert!((2..=3).contains(&done), "{:?}", ran.outcomes());
+    assert_eq!(ran.end.halt, Some(Halt::Failures));
+    let began = |n: &usize| !crew.noted(&format!("j{n}"), "began").is_empty();
+    assert_eq!((1..=JOBS).filter(began).count(), done, "nothing else was begun");
+    let ran = crew.resume(|_| {});
+    assert!(ran.end.is_complete(), "{:?}", ran.outcomes());
+    assert!(crew.ended().values().all(|count| *count == 1), "each has one result");
+    assert!((1..=JOBS).all(|n| crew.traces(&format!("j{n}")).len() == 1), "each ran once");
+}
+
+#[test]
+fn a_run_that_goes_on_after_a_halt_is_not_made_twice() {
+    const TEST: &str = "stopped::a_run_that_goes_on_after_a_halt_is_not_made_twice";
+    if let Some(crew) = Crew::of_process() {
+        let text = std::fs::read_to_string(crew.path("text")).unwrap();
+        crew.run(&text, |options| (options.jobs, options.by_workers, options.until_failures) = (2, false, Some(1)));
+        return;
+    }
+    let server = Server::start();
+    let crew = Crew::new(&server);
+    let go = crew.path("go");
+    let job = |name: &str, prompt: &str| format!("[[job]]\nname = \"{name}\"\nprompt = \"{prompt}\"\n");
+    let waits = format!("wait a {}", go.display());
+    let text = [job("a", &waits), job("b", "fail b"), job("c", "say c"), job("d", "say d")].concat();
+    std::fs::write(crew.path("text"), text).unwrap();
+    let _workers = ["w1", "w2"].map(|name| crew.worker(name, 1));
+    let batch = crew.process(TEST, "batch");
+    wait_until("one runs, and one has failed", || !crew.noted("a", "began").is_empty() && crew.ended().len() == 1);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    wait_until("the jobs of the batch are withdrawn", || {
+        runtime.block_on(async {
+            let context = async_nats::jetstream::new(async_nats::connect(server.url()).await.unwrap());
+            context.get_stream("TAPLINE_JOBS").await.unwrap().cached_info().state.messages == 0
+        })
+    });
+    drop(batch);
+    let ran = crew.resume_while(
+        |options| (options.jobs, options.by_workers) = (2, false),
+        |_| {
+            // One worker is free. It would get the run that is under way before the last job, which is ordered later.
+            let began = || crew.noted("a", "began").len();
+            wait_until("the others have ended", || crew.ended().contains_key("d") || began() > 1);
+            assert_eq!(began(), 1, "it is under way");
+            std::fs::write(&go, "").unwrap();
+        },
+    );
+    assert_eq!(ran.outcomes(), [("a", "success"), ("b", "failure"), ("c", "success"), ("d", "success")]);
+    assert!(crew.ended().values().all(|count| *count == 1), "each has one result");
+    assert_eq!(crew.traces("a").len(), 1);
+}
+
+#[test]
+fn what_a_run_cost_before_it_was_cut_off_counts() {
+    let server = Server::start();
+    let crew = Crew::new(&server);
+    let (first, go) = (crew.worker("w1", 1), crew.path("go"));
+    let text = format!(
+        "[[job]]\nname = \"a\"\nprompt = \"spend a {}\"\n[[job]]\nname = \"b\"\nprompt = \"say b\"\nneeds = [\"a\"]\n",
+        go.display()
+    );
+    let ran = crew.run_while(
+        &text,
+        |options| options.budget_usd = Some(0.2),
+        |_| {
+            wait_until("it works", || crew.traces("a").iter().any(|said| String::from_utf8_lossy(said).contains("does spend")));
+            first.stop(2);
+            std::fs::write(&go, "").unwrap();
+            let second = crew.worker("w2", 1);
+            wait_until("the other makes it", || crew.ended().len() == 1);
+            drop(second);
+        },
+    );
+    let result = ran.result("a");
+    assert_eq!((result.outcome.word(), result.worker.as_deref()), ("success", Some("w2")), "{result:?}");
+    assert!(result.cost_usd.is_some_and(|cost| (cost - 0.26).abs() < 1e-9), "0.25 on the first worker: {result:?}");
+    assert_eq!((ran.end.halt, ran.end.results.len()), (Some(Halt::Budget), 1), "nothing is left for the next one");
+}
+
+#[test]
 fn only_workers_that_fit_are_counted() {
     let server = Server::start();
     let crew = Crew::new(&server);

@@ -21,6 +21,8 @@ use crate::output;
 const TICK: Duration = Duration::from_millis(250);
 /// How long unread output is waited for.
 const NOT_TAKEN: Duration = Duration::from_secs(2);
+/// How long jobs that no worker takes wait before people are told: the worker may be there, and not known yet.
+const UNMET: Duration = Duration::from_secs(3);
 /// How many columns the name of a job takes.
 const NAME: usize = 28;
 
@@ -38,12 +40,21 @@ pub(super) struct Show {
     failed: usize,
     spent: f64,
     limits: BTreeMap<String, i64>,
+    /// What no worker does, and how many jobs wait for one that does.
+    unmet: BTreeMap<String, Unmet>,
     /// Whether other machines run the jobs: then a job that begins here is only on the queue.
     is_remote: bool,
     /// How many lines of the table are on the screen.
     drawn: usize,
     /// Nobody reads it any more.
     closed: bool,
+}
+
+/// Jobs that no worker takes.
+struct Unmet {
+    jobs: usize,
+    since: Instant,
+    told: bool,
 }
 
 struct Running {
@@ -92,6 +103,7 @@ impl Show {
             failed: 0,
             spent: 0.0,
             limits: BTreeMap::new(),
+            unmet: BTreeMap::new(),
             drawn: 0,
             closed: false,
         };
@@ -121,6 +133,7 @@ impl Show {
 
     fn run(mut self, events: &Receiver<BatchNews>) {
         loop {
+            self.tell_unmet();
             match events.recv_timeout(TICK) {
                 Ok(event) => {
                     self.event(event);
@@ -188,8 +201,44 @@ impl Show {
                 let (workers, places) = (count_of(workers, "worker"), count_of(places, "job"));
                 self.line(&format!("{dim}·{reset} {workers}, for {places} at once"));
             }
+            BatchNews::NoWorker { missing, jobs } => {
+                let unmet = self.unmet.entry(missing).or_insert_with(|| Unmet { jobs, since: Instant::now(), told: false });
+                unmet.jobs = jobs;
+            }
+            BatchNews::Gone { worker, job, by, is_same: true, attempt } => {
+                drop(by);
+                self.line(&format!(
+                    "{yellow}!{reset} worker {} died and was started again: {} goes on there (run {attempt})",
+                    plain(&worker),
+                    plain(&job)
+                ));
+            }
+            BatchNews::Gone { worker, job, by, is_same: false, attempt } => {
+                self.line(&format!(
+                    "{yellow}!{reset} worker {} is gone: {} is tried again on worker {} (run {attempt})",
+                    plain(&worker),
+                    plain(&job),
+                    plain(&by)
+                ));
+            }
             BatchNews::Trouble(what) => self.line(&format!("{yellow}!{reset} {}", plain(&what))),
         }
+    }
+
+    /// Says once what no worker does, and once that one has come.
+    fn tell_unmet(&mut self) {
+        let Style { dim, yellow, reset, .. } = self.style;
+        let mut lines = Vec::new();
+        self.unmet.retain(|missing, unmet| {
+            if unmet.jobs == 0 && unmet.told {
+                lines.push(format!("{dim}·{reset} a worker that {} is there now", plain(missing)));
+            } else if unmet.jobs > 0 && !unmet.told && unmet.since.elapsed() >= UNMET {
+                unmet.told = true;
+                lines.push(format!("{yellow}!{reset} {}", waiting(missing, unmet.jobs)));
+            }
+            unmet.jobs > 0
+        });
+        lines.iter().for_each(|line| self.line(line));
     }
 
     /// A result in one line.
@@ -208,7 +257,8 @@ impl Show {
         let kept = kept.chain(result.patch.iter().map(|patch| format!("patch {patch}")));
         let runs = (result.attempts > 1).then(|| format!("{} runs", result.attempts));
         let took = result.duration_ms.map(short_duration);
-        let parts = result.cost_usd.map(dollars).into_iter().chain(took).chain(runs).chain(kept);
+        let worker = result.worker.iter().map(|worker| format!("worker {worker}"));
+        let parts = result.cost_usd.map(dollars).into_iter().chain(took).chain(runs).chain(worker).chain(kept);
         for part in parts {
             let _ = write!(line, "{dim} · {}{reset}", plain(&part));
         }
@@ -257,6 +307,8 @@ impl Show {
             .iter()
             .filter(|(_, until)| **until > now)
             .map(|(account, until)| format!(" · {} waits until {}", plain(account), time_of(*until)));
+        let unmet = self.unmet.iter().filter(|(_, unmet)| unmet.told);
+        let limited = limited.chain(unmet.map(|(missing, unmet)| format!(" · {}", waiting(missing, unmet.jobs))));
         let failed = if self.failed > 0 { format!(" · {} failed", self.failed) } else { String::new() };
         let spent = if self.spent > 0.0 { format!(" · {}", dollars(self.spent)) } else { String::new() };
         lines.push(format!(
@@ -285,6 +337,12 @@ impl Show {
 /// A text of somebody else's in a line of ours.
 fn plain(text: &str) -> String {
     visible(&one_line(text)).into_owned()
+}
+
+/// Says what no worker does.
+fn waiting(missing: &str, jobs: usize) -> String {
+    let waits = if jobs == 1 { "waits" } else { "wait" };
+    format!("no worker {}: {} {waits}", plain(missing), count_of(jobs, "job"))
 }
 
 fn time_now() -> i64 {
