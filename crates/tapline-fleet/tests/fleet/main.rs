@@ -7,6 +7,8 @@ mod changed;
 #[cfg(test)]
 mod crew;
 #[cfg(test)]
+mod expired;
+#[cfg(test)]
 mod killed;
 #[cfg(test)]
 mod limited;
