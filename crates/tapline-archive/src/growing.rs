@@ -21,11 +21,14 @@ impl Growing {
 
 impl Read for Growing {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // First: what was written before the end is read.
-        let is_over = self.end.as_ref().is_some_and(|end| end.exists());
-        match self.file.read(buffer)? {
-            0 if !is_over && !buffer.is_empty() => Err(io::ErrorKind::WouldBlock.into()),
-            count => Ok(count),
+        let count = self.file.read(buffer)?;
+        if count > 0 || buffer.is_empty() {
+            return Ok(count);
         }
+        if !self.end.as_ref().is_some_and(|end| end.exists()) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        // Something may have been written before the end.
+        self.file.read(buffer)
     }
 }

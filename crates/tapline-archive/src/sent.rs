@@ -28,6 +28,10 @@ impl SentBefore {
 
     /// Takes the next piece, if it was sent by then.
     fn take(&mut self, record: bool) -> Option<SentPiece> {
+        if record && self.next.is_none() && self.pieces.after() >= self.received {
+            // Whatever comes was sent later. Of a file that grows, asking would read it once for each record.
+            return None;
+        }
         self.next = self.next.take().or_else(|| self.pieces.next());
         self.next.take_if(|sent| match (record, self.grows) {
             (true, _) => sent.after < self.received,

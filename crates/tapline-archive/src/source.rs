@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Read, Seek as _};
+use std::io::{self, BufRead as _, Read, Seek as _};
 use std::path::{Path, PathBuf};
 
 use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, InputShape, Moment, Record, StopReason};
-use tapline_recording::{Arrivals, Recording, Redactor, Stop, attempt_folder};
+use tapline_recording::{Arrivals, Chunks, Recording, Redactor, Stop, attempt_folder};
 use tapline_session::{Collector, Ending, Fold, Ledger, Report, Run, Step, StreamFormat, Summary, Warning, parse_moment};
 
 use crate::clean::Redaction;
@@ -101,7 +101,7 @@ pub type Advance = (Option<Record>, Vec<Step>);
 #[derive(Debug)]
 pub struct Source<R> {
     name: String,
-    input: Input<BufReader<R>>,
+    input: Input<Chunks<R>>,
     fold: Fold,
     ending: Ending,
     run: Run,
@@ -192,7 +192,7 @@ impl Source<Box<dyn Read + Send>> {
 
     /// Opens a recording or a file of lines that is still written. Reading never waits: where there is nothing more yet, it is an error
     /// that [is pending](SourceError::is_pending), and reading goes on later. A recording ends when its writer says so; a file never
-    /// does.
+    /// does. Of its texts only the last 64 can be retracted.
     pub fn follow(path: &Path, options: SourceOptions) -> Result<Self, SourceError> {
         let name = path.display().to_string();
         let options = options.with_format(InputFormat::Lines);
@@ -205,10 +205,10 @@ impl Source<Box<dyn Read + Send>> {
             let file = open(&recording.stdout(), Some(path.join("end.json")))?;
             let source = Self::of_recording(name.clone(), path, &recording, file, options, GROWTH)?;
             let sent = SentBefore::of(&recording, source.arrivals.is_some(), true);
-            return Ok(Self { sent, growing: Some(path.to_owned()), ..source });
+            return Ok(Self { sent, growing: Some(path.to_owned()), fold: source.fold.with_few_texts(), ..source });
         }
-        let file = open(path, None)?;
-        Ok(Self { path: Some(path.to_owned()), ..Self::in_chunks(name.clone(), file, options, GROWTH)? })
+        let source = Self::in_chunks(name.clone(), open(path, None)?, options, GROWTH)?;
+        Ok(Self { path: Some(path.to_owned()), fold: source.fold.with_few_texts(), ..source })
     }
 }
 
@@ -222,7 +222,7 @@ impl<R: Read> Source<R> {
         let SourceOptions { agent, format, line_limit, ending } = options;
         let name = name.into();
         let decoder = Decoder::with_line_limit(line_limit.unwrap_or(DEFAULT_LINE_LIMIT)).for_agent(agent);
-        let mut reader = BufReader::with_capacity(chunk, reader);
+        let mut reader = Chunks::new(chunk, reader);
         let head = if format == InputFormat::Auto { reader.fill_buf().unwrap_or_default() } else { &[] };
         if let Some(what) = packed::not_text(head) {
             return Err(SourceError::Packed { name, what });

@@ -65,7 +65,11 @@ impl<R: BufRead> Iterator for Reader<R> {
                     self.source.consume(taken);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Some(Err(error)),
+                Err(error) => {
+                    // There may be more later. Until then no room is needed for it.
+                    self.queue = VecDeque::new();
+                    return Some(Err(error));
+                }
             }
         }
     }

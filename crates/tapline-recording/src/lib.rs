@@ -37,6 +37,7 @@ compile_error!(
     "tapline does not support Windows yet: it needs Unix processes, signals and file permissions. Use Linux, macOS or WSL."
 );
 
+mod chunks;
 mod error;
 mod reading;
 mod redact;
@@ -46,6 +47,7 @@ mod syncing;
 mod times;
 mod writing;
 
+pub use chunks::Chunks;
 pub use error::RecordingError;
 pub use reading::Recording;
 pub use redact::{BadPattern, PieceRedactor, REDACTED, Redactor, SHAPES, SHORTEST_VALUE, Shape, StreamRedactor};

@@ -2,12 +2,13 @@
 //! be read as one conversation.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, Read as _};
 use std::path::Path;
 
 use tapline_protocol::Moment;
 
-use crate::times::piece;
+use crate::chunks::Chunks;
+use crate::times::{CHUNK, piece};
 use crate::writing::Stream;
 
 /// A piece that was sent, or the end of the input.
@@ -25,7 +26,7 @@ pub struct SentPiece {
 #[derive(Debug)]
 pub struct SentPieces {
     stdin: File,
-    times: Option<BufReader<File>>,
+    times: Option<Chunks<File>>,
     started: Moment,
     /// How much of stdout had arrived, and how much of stdin was returned.
     after: u64,
@@ -40,7 +41,7 @@ pub struct SentPieces {
 impl SentPieces {
     pub(crate) fn open(folder: &Path, started: Moment) -> std::io::Result<Self> {
         let stdin = File::open(folder.join(Stream::Stdin.file_name()))?;
-        let times = File::open(folder.join("times")).ok().map(BufReader::new);
+        let times = File::open(folder.join("times")).ok().map(|times| Chunks::new(CHUNK, times));
         Ok(Self { stdin, times, started, after: 0, given: 0, ended: false, grows: false, line: Vec::new() })
     }
 
@@ -48,6 +49,11 @@ impl SentPieces {
     #[must_use]
     pub fn growing(self) -> Self {
         Self { grows: true, ..self }
+    }
+
+    /// Returns how many bytes of the agent's output came before all pieces that were not returned yet, as far as `times` was read.
+    pub fn after(&self) -> u64 {
+        self.after
     }
 
     /// Returns the next piece that `times` lists.

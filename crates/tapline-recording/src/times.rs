@@ -2,12 +2,16 @@
 //! its last byte.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader};
+use std::io::BufRead as _;
 use std::time::Duration;
 
 use tapline_protocol::Moment;
 
+use crate::chunks::Chunks;
 use crate::writing::Stream;
+
+/// How many bytes of `times` are read at once.
+pub(crate) const CHUNK: usize = 8 << 10;
 
 /// A piece of a stream: where it ends and when it arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +27,7 @@ pub struct TimedPiece {
 /// When each part of the agent's output arrived.
 #[derive(Debug)]
 pub struct Arrivals {
-    times: BufReader<File>,
+    times: Chunks<File>,
     started: Moment,
     /// The last piece that was read: where it ends and when it arrived.
     piece: (u64, Moment),
@@ -32,7 +36,7 @@ pub struct Arrivals {
 
 impl Arrivals {
     pub(crate) fn new(times: File, started: Moment) -> Self {
-        Self { times: BufReader::new(times), started, piece: (0, started), line: Vec::new() }
+        Self { times: Chunks::new(CHUNK, times), started, piece: (0, started), line: Vec::new() }
     }
 
     /// Returns when the output up to this byte had arrived, or `None` if `times` does not say. Positions must not

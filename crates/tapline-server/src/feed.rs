@@ -1,7 +1,10 @@
-//! A feed of events: numbered, kept in a bounded ring so that a reader can go on where it was, and read at each reader's own pace. A reader
+//! A feed of events: numbered, remembered in a bounded ring so that a reader can go on where it was, and read at each reader's own pace. An
+//! event is in memory only until all readers have it: what it told is in the spool, and is told from there to whoever comes back. A reader
 //! that the ring has overtaken gets a snapshot instead of a longer queue.
 
-use std::collections::VecDeque;
+mod ring;
+
+use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -9,14 +12,16 @@ use axum::body::Bytes;
 use jiff::Timestamp;
 use serde::Serialize;
 
-/// How many bytes a reader gets at once, unless one event has more: what a slow one has not taken yet stays in the ring.
-const AT_ONCE: usize = 64 << 10;
+pub(crate) use ring::{Older, Taken};
+use ring::{Ring, Tells};
 
 /// How large a feed may be.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FeedLimits {
     pub(crate) events: usize,
     pub(crate) bytes: usize,
+    /// How many bytes of events that can be told again are in memory for readers that are slow.
+    pub(crate) written: usize,
 }
 
 /// A feed.
@@ -26,56 +31,29 @@ pub(crate) struct Feed {
     limits: FeedLimits,
 }
 
-#[derive(Debug)]
-struct Ring {
-    /// The number of the first event in the ring. The others follow without a gap.
-    first: u64,
-    /// Each is written once, for all readers.
-    events: VecDeque<Bytes>,
-    bytes: usize,
-    /// A place for each reader: how it is woken, if it waits.
-    waiting: Vec<Option<Waker>>,
-    /// Places of readers that left.
-    free: Vec<usize>,
-    /// Whether nothing more will come.
-    is_over: bool,
+/// Returns data as JSON. What is sent here is a struct or a JSON value, which can be written.
+fn text_of(data: &impl Serialize) -> String {
+    serde_json::to_string(data).unwrap_or_default()
 }
 
-impl Ring {
-    fn newest(&self) -> u64 {
-        self.first + self.events.len() as u64 - 1
-    }
+/// Appends an event.
+fn write_event(out: &mut String, id: u64, name: &str, data: &str) {
+    // Writing to a text cannot fail.
+    let _ = write!(out, "id: {id}\nevent: {name}\ndata: {data}\n\n");
+}
 
-    /// Returns what came after an event, or the first part of it.
-    fn after(&self, last: u64) -> Taken {
-        let newest = self.newest();
-        if last > newest || last.saturating_add(1) < self.first {
-            return Taken::Missed(newest);
+/// Returns older events, the first of which has this number, as they are sent: steps as they are now. `None` if a step is not there.
+pub(crate) fn told_again(first: u64, events: &[Older], step: impl Fn(usize) -> Option<String>) -> Option<Bytes> {
+    let mut out = String::new();
+    for (id, event) in (first..).zip(events) {
+        match event {
+            Older::Step(n) => write_event(&mut out, id, "step", &step(*n)?),
+            Older::Written(event) => out.push_str(std::str::from_utf8(event).ok()?),
+            // Clients note the number, and are told nothing.
+            Older::Nothing => drop(write!(out, "id: {id}\n\n")),
         }
-        let skipped = usize::try_from(last + 1 - self.first).unwrap_or(usize::MAX);
-        let mut events = self.events.iter().skip(skipped);
-        let Some(one) = events.next().cloned() else { return if self.is_over { Taken::Over } else { Taken::Nothing } };
-        let mut bytes = one.len();
-        let fits = |event: &&Bytes| {
-            bytes += event.len();
-            bytes <= AT_ONCE
-        };
-        let more: Vec<Bytes> = events.take_while(fits).cloned().collect();
-        Taken::Events(one, more)
     }
-}
-
-/// What a reader gets.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
-    /// It has everything so far.
-    Nothing,
-    /// It has everything, and nothing more will come.
-    Over,
-    /// The next event after the last one that it had, and those that follow it at once.
-    Events(Bytes, Vec<Bytes>),
-    /// It missed some. The number of the newest.
-    Missed(u64),
+    Some(out.into())
 }
 
 impl Feed {
@@ -86,8 +64,7 @@ impl Feed {
     }
 
     fn from(first: u64, limits: FeedLimits) -> Self {
-        let ring = Ring { first, events: VecDeque::new(), bytes: 0, waiting: Vec::new(), free: Vec::new(), is_over: false };
-        Self { ring: Mutex::new(ring), limits }
+        Self { ring: Mutex::new(Ring::from(first)), limits }
     }
 
     fn ring(&self) -> MutexGuard<'_, Ring> {
@@ -96,23 +73,35 @@ impl Feed {
 
     /// Adds an event.
     pub(crate) fn publish(&self, name: &str, data: &impl Serialize) {
-        // What is sent here is a struct or a JSON value, which can be written.
-        let data = serde_json::to_string(data).unwrap_or_default();
-        self.publish_text(name, &data);
+        self.publish_text(name, Tells::Other, &text_of(data));
     }
 
-    /// Adds an event whose data is JSON already.
-    pub(crate) fn publish_text(&self, name: &str, data: &str) {
+    /// Adds the row of a session.
+    pub(crate) fn publish_row(&self, row: &impl Serialize) {
+        self.publish_text("row", Tells::Row, &text_of(row));
+    }
+
+    fn publish_text(&self, name: &str, tells: Tells, data: &str) {
         let mut ring = self.ring();
-        let id = ring.newest() + 1;
-        // It stays for a while: without room that nobody uses.
-        let event = Bytes::from(format!("id: {id}\nevent: {name}\ndata: {data}\n\n").into_boxed_str().into_boxed_bytes());
-        ring.bytes += event.len();
-        ring.events.push_back(event);
-        while ring.events.len() > self.limits.events || ring.bytes > self.limits.bytes {
-            let Some(oldest) = ring.events.pop_front() else { break };
-            ring.bytes -= oldest.len();
-            ring.first += 1;
+        let mut event = String::new();
+        write_event(&mut event, ring.newest() + 1, name, data);
+        // It may stay for a while: without room that nobody uses.
+        ring.push(tells, event.into_boxed_str().into_boxed_bytes().into(), self.limits);
+        wake(ring);
+    }
+
+    /// Adds steps that are JSON already, by their numbers. Readers are woken once.
+    pub(crate) fn publish_steps(&self, steps: &[(usize, String)]) {
+        let mut ring = self.ring();
+        let (mut out, mut ends) = (String::new(), Vec::with_capacity(steps.len()));
+        for (id, (n, json)) in (ring.newest() + 1..).zip(steps) {
+            write_event(&mut out, id, "step", json);
+            ends.push((u32::try_from(*n).map_or(Tells::Other, Tells::Step), out.len()));
+        }
+        let (all, mut start) = (Bytes::from(out), 0);
+        for (tells, end) in ends {
+            ring.push(tells, all.slice(start..end), self.limits);
+            start = end;
         }
         wake(ring);
     }
@@ -120,9 +109,7 @@ impl Feed {
     /// Says that so much changed that readers do better to ask for everything.
     pub(crate) fn skip(&self) {
         let mut ring = self.ring();
-        ring.first = ring.newest() + 2;
-        ring.events.clear();
-        ring.bytes = 0;
+        ring.skip();
         wake(ring);
     }
 
@@ -140,8 +127,7 @@ impl Feed {
 
     /// Returns how many readers there are.
     pub(crate) fn readers(&self) -> usize {
-        let ring = self.ring();
-        ring.waiting.len() - ring.free.len()
+        self.ring().readers()
     }
 
     /// Returns what came after an event, or the first part of it.
@@ -165,6 +151,9 @@ impl Feed {
 /// Wakes everybody who waits, after the lock is free for them.
 fn wake(mut ring: MutexGuard<'_, Ring>) {
     let woken: Vec<Waker> = ring.waiting.iter_mut().filter_map(Option::take).collect();
+    ring.idle = 0;
+    // Without readers, nobody needs what was published.
+    ring.settle();
     drop(ring);
     woken.into_iter().for_each(Waker::wake);
 }
@@ -185,9 +174,12 @@ impl Reader {
             return Poll::Ready(taken);
         }
         let waiting = &mut ring.waiting[self.place];
+        let is_new = waiting.is_none();
         if waiting.as_ref().is_none_or(|waker| !waker.will_wake(context.waker())) {
             *waiting = Some(context.waker().clone());
         }
+        ring.idle += usize::from(is_new);
+        ring.settle();
         Poll::Pending
     }
 
@@ -202,6 +194,8 @@ impl Drop for Reader {
         let mut ring = self.feed.ring();
         let waker = ring.waiting[self.place].take();
         ring.free.push(self.place);
+        ring.idle -= usize::from(waker.is_some());
+        ring.settle();
         if ring.free.len() == ring.waiting.len() {
             (ring.waiting, ring.free) = (Vec::new(), Vec::new());
         }
@@ -212,10 +206,11 @@ impl Drop for Reader {
 
 #[cfg(test)]
 mod tests {
+    use super::ring::AT_ONCE;
     use super::*;
 
     fn feed(events: usize, bytes: usize) -> Feed {
-        Feed::from(100, FeedLimits { events, bytes })
+        Feed::from(100, FeedLimits { events, bytes, written: bytes })
     }
 
     fn texts(taken: Taken) -> Vec<String> {
@@ -224,16 +219,111 @@ mod tests {
             Taken::Events(one, more) => {
                 std::iter::once(&one).chain(&more).map(|event| String::from_utf8_lossy(event).into_owned()).collect()
             }
+            Taken::Older(events) => vec![format!("{events:?}")],
             Taken::Missed(newest) => vec![format!("missed, now {newest}")],
         }
+    }
+
+    /// A feed of a session, and its steps. It is told so many of them, and then one of them again and again.
+    fn session(steps: usize, again: usize) -> (Arc<Feed>, Vec<String>) {
+        let feed = Arc::new(Feed::from(100, FeedLimits { events: 1_024, bytes: 512 << 10, written: 4_096 }));
+        let json = |n: usize, time: usize| format!("{{\"n\":{n},\"html\":\"{}{time}\"}}", "x".repeat(300));
+        let mut all: Vec<String> = Vec::new();
+        for n in 0..steps {
+            all.push(json(n, 0));
+            feed.publish_steps(&[(n, all[n].clone())]);
+        }
+        for time in 1..=again {
+            all[0] = json(0, time);
+            feed.publish_steps(&[(0, all[0].clone())]);
+        }
+        (feed, all)
+    }
+
+    /// Takes everything after an event, as a client gets it.
+    fn take_all(feed: &Feed, mut last: u64, steps: &[String]) -> String {
+        let mut out = String::new();
+        while last < feed.newest() {
+            let (bytes, count) = match feed.after(last) {
+                Taken::Older(events) => (told_again(last + 1, &events, |n| steps.get(n).cloned()).unwrap(), events.len()),
+                Taken::Events(one, more) => (std::iter::once(&one).chain(&more).flatten().copied().collect(), 1 + more.len()),
+                taken => panic!("{taken:?}"),
+            };
+            assert!(bytes.len() <= AT_ONCE + 4_096);
+            out.push_str(std::str::from_utf8(&bytes).unwrap());
+            last += count as u64;
+        }
+        out
+    }
+
+    fn ids(text: &str) -> Vec<u64> {
+        text.lines().filter_map(|line| line.strip_prefix("id: ")?.parse().ok()).collect()
+    }
+
+    #[test]
+    fn what_all_readers_have_is_not_in_memory_and_is_told_again_all_the_same() {
+        let (feed, steps) = session(300, 0);
+        feed.publish_row(&"the row");
+        feed.publish_row(&"the row, later");
+        assert_eq!(feed.ring().written.len(), 0, "nobody reads");
+        let told = take_all(&feed, 99, &steps);
+        assert_eq!(ids(&told), (100..402).collect::<Vec<_>>());
+        for (n, step) in steps.iter().enumerate() {
+            assert!(told.contains(&format!("id: {}\nevent: step\ndata: {step}\n\n", 100 + n)));
+        }
+        // Of a row, the last one says everything.
+        assert!(told.ends_with("id: 400\n\nid: 401\nevent: row\ndata: \"the row, later\"\n\n"));
+        assert_eq!(take_all(&feed, 398, &steps), told[told.find("id: 399").unwrap()..]);
+        // A step that is gone, because the session is read again.
+        assert_eq!(told_again(100, &[Older::Step(300)], |n| steps.get(n).cloned()), None);
+    }
+
+    #[test]
+    fn events_are_in_memory_until_all_readers_have_them() {
+        let (feed, _) = session(1, 0);
+        let context = Context::from_waker(Waker::noop());
+        let [quick, slow] = [0; 2].map(|_| feed.reader());
+        let publish = |n: usize| feed.publish_steps(&[(n, "{}".to_owned())]);
+        assert!(quick.poll_after(100, &context).is_pending() && slow.poll_after(100, &context).is_pending());
+        publish(1);
+        assert!(matches!(quick.poll_after(100, &context), Poll::Ready(Taken::Events(..))));
+        assert!(quick.poll_after(101, &context).is_pending());
+        assert_eq!(feed.ring().written.len(), 1, "the other one does not have it");
+        assert!(matches!(slow.poll_after(100, &context), Poll::Ready(Taken::Events(..))));
+        assert!(slow.poll_after(101, &context).is_pending());
+        let ring = feed.ring();
+        assert_eq!((ring.written.len(), ring.written.capacity(), ring.written_bytes), (0, 0, 0));
+        drop(ring);
+        // One that leaves needs nothing.
+        publish(2);
+        assert!(quick.poll_after(101, &context).is_ready() && quick.poll_after(102, &context).is_pending());
+        assert_eq!(feed.ring().written.len(), 1);
+        drop(slow);
+        assert_eq!(feed.ring().written.len(), 0);
+        // One that takes nothing holds only so much in memory.
+        (3..1_000).for_each(publish);
+        let ring = feed.ring();
+        assert!(ring.written_bytes <= 4_096 && ring.events.len() == 1_000 && ring.events.capacity() <= 1_024);
+        drop(ring);
+        assert!(matches!(quick.poll_after(102, &context), Poll::Ready(Taken::Older(_))));
+    }
+
+    #[test]
+    fn a_step_that_changes_again_and_again_is_told_again_once() {
+        let (feed, steps) = session(3, 600);
+        let told = take_all(&feed, 99, &steps);
+        assert_eq!(ids(&told), (100..703).collect::<Vec<_>>());
+        assert_eq!(told.matches("event: step").count(), 3);
+        assert!(told.ends_with(&format!("id: 702\nevent: step\ndata: {}\n\n", steps[0])));
+        assert!(feed.ring().bytes < 4_096, "what nobody is told does not count");
     }
 
     #[test]
     fn a_reader_goes_on_after_its_last_event() {
         let feed = feed(10, 1 << 20);
         assert_eq!(feed.after(99), Taken::Nothing);
-        feed.publish_text("step", "1");
-        feed.publish_text("step", "2");
+        feed.publish_text("step", Tells::Other, "1");
+        feed.publish_text("step", Tells::Other, "2");
         assert_eq!(texts(feed.after(100)), ["id: 101\nevent: step\ndata: 2\n\n"]);
         assert_eq!(texts(feed.after(99)).len(), 2);
         assert_eq!(texts(feed.after(101)), [""; 0]);
@@ -255,9 +345,9 @@ mod tests {
     #[test]
     fn a_reader_gets_a_part_at_once() {
         let feed = feed(1_000, 8 << 20);
-        feed.publish_text("step", &"x".repeat(2 * AT_ONCE));
+        feed.publish_text("step", Tells::Other, &"x".repeat(2 * AT_ONCE));
         for _ in 0..100 {
-            feed.publish_text("step", &"x".repeat(1_000));
+            feed.publish_text("step", Tells::Other, &"x".repeat(1_000));
         }
         let (mut last, mut counts) = (99, Vec::new());
         while last < feed.newest() {
@@ -272,11 +362,11 @@ mod tests {
     #[test]
     fn after_a_skip_everybody_gets_a_snapshot() {
         let feed = feed(10, 1 << 20);
-        feed.publish_text("step", "1");
+        feed.publish_text("step", Tells::Other, "1");
         feed.skip();
         assert_eq!(texts(feed.after(100)), ["missed, now 101"]);
         assert_eq!(texts(feed.after(101)), [""; 0]);
-        feed.publish_text("step", "2");
+        feed.publish_text("step", Tells::Other, "2");
         assert_eq!(texts(feed.after(101)), ["id: 102\nevent: step\ndata: 2\n\n"]);
     }
 
@@ -284,7 +374,7 @@ mod tests {
     fn the_ring_is_bounded_in_bytes() {
         let feed = feed(1_000, 256);
         for _ in 0..100 {
-            feed.publish_text("step", &"x".repeat(100));
+            feed.publish_text("step", Tells::Other, &"x".repeat(100));
         }
         let ring = feed.ring();
         assert!(ring.bytes <= 256 && !ring.events.is_empty());
@@ -299,7 +389,7 @@ mod tests {
         let context = Context::from_waker(waker);
         assert!(slow.poll_after(99, &context).is_pending());
         for n in 0..72_000_u64 {
-            feed.publish_text("step", &format!("{{\"n\":{n},\"html\":\"{}\"}}", "x".repeat(300)));
+            feed.publish_text("step", Tells::Other, &format!("{{\"n\":{n},\"html\":\"{}\"}}", "x".repeat(300)));
             for reader in &readers {
                 assert!(reader.poll_after(99 + n, &context).is_ready());
                 // Again and again: it has one place all the same.

@@ -56,6 +56,13 @@ impl SessionFile {
         self.recording.as_ref().is_some_and(|folder| folder.join("end.json").exists())
     }
 
+    /// Returns what changes when something other than the output of a recording does: how long its list of times is, which grows with
+    /// all that is recorded, and whether it has ended.
+    pub(crate) fn beside(&self) -> u64 {
+        let times = self.recording.as_ref().and_then(|folder| std::fs::metadata(folder.join("times")).ok());
+        times.map_or(0, |times| times.len() * 2) + u64::from(self.has_end())
+    }
+
     /// Returns whether others pushed it.
     pub(crate) fn is_push(&self) -> bool {
         self.recording.as_ref().is_some_and(|folder| folder.join(crate::ingest::MARK).exists())
@@ -226,8 +233,8 @@ impl Follower {
                 changed.json.push(json);
             }
         }
-        self.lines.clear();
-        Ok(())
+        self.lines = Vec::new();
+        self.spool.settle()
     }
 
     fn note_ledger(&mut self, source: &Source<Box<dyn Read + Send>>) {
@@ -416,6 +423,12 @@ mod tests {
         let many = read(&folder, 60_000);
         assert_eq!((few.len(), many.len()), (40_000, 120_000));
         assert!(many.kept() <= few.kept() + 4_096, "{} and {} things in memory", few.kept(), many.kept());
+        assert!(
+            many.spool.room() <= 2_048 && many.cards.kept() < 1_024,
+            "{} bytes, {} cards",
+            many.spool.room(),
+            many.cards.kept()
+        );
         assert!(many.kept() < 32_768, "{}", many.kept());
         // Everything can be found all the same.
         let mut many = many;

@@ -18,9 +18,9 @@ use crate::row::{Origin, Row, now};
 use crate::shelf::Shelf;
 
 /// The list: a change a second for each of a thousand sessions stays here for a while.
-const LIST: FeedLimits = FeedLimits { events: 8_192, bytes: 8 << 20 };
+const LIST: FeedLimits = FeedLimits { events: 8_192, bytes: 8 << 20, written: 8 << 20 };
 /// One session.
-const SESSION: FeedLimits = FeedLimits { events: 1_024, bytes: 512 << 10 };
+const SESSION: FeedLimits = FeedLimits { events: 1_024, bytes: 512 << 10, written: 64 << 10 };
 /// If more steps than this are new at once, readers ask for them instead.
 const AT_ONCE: usize = 200;
 /// A session that nobody asked for in this long, in milliseconds, has no events: there is nobody to go on reading.
@@ -46,6 +46,8 @@ pub(crate) struct Live {
     asked: AtomicU64,
     /// How long its file was when it was read last.
     pub(crate) length: AtomicU64,
+    /// What its other files were like.
+    pub(crate) beside: AtomicU64,
     /// Who looks at its file.
     pub(crate) looked_at: Mutex<()>,
     /// Whether readers do not know yet what was read.
@@ -245,6 +247,7 @@ impl Hub {
             feed: Arc::new(Feed::new(SESSION)),
             asked: AtomicU64::new(0),
             length: AtomicU64::new(length),
+            beside: AtomicU64::new(0),
             looked_at: Mutex::default(),
             untold: AtomicBool::new(false),
             run: OnceLock::new(),
@@ -291,11 +294,11 @@ impl Hub {
             live.feed.skip();
         } else {
             let mut json = json.into_iter();
-            for n in steps {
-                match json.next().map_or_else(|| follower.step(n), Ok) {
-                    Ok(step) => live.feed.publish_text("step", &step),
-                    Err(_) => live.feed.skip(),
-                }
+            let mut step = |n| Ok((n, json.next().map_or_else(|| follower.step(n), Ok)?));
+            match steps.into_iter().map(&mut step).collect::<std::io::Result<Vec<_>>>() {
+                Ok(steps) if steps.is_empty() => {}
+                Ok(steps) => live.feed.publish_steps(&steps),
+                Err(_) => live.feed.skip(),
             }
         }
         let more = !failed && !follower.is_current;
@@ -346,7 +349,7 @@ impl Hub {
         if follower.is_current {
             self.list.publish("session", &*row);
             if live.idle() <= ASKED {
-                live.feed.publish("row", &*row);
+                live.feed.publish_row(&*row);
             } else {
                 // Whoever comes back must not believe that nothing happened.
                 live.feed.skip();

@@ -73,6 +73,8 @@ struct Run {
     folder: PathBuf,
     /// `None` while nobody pushes.
     files: Option<Files>,
+    /// `None` if it was not pushed to yet, or if it has ended.
+    known: Option<Known>,
 }
 
 /// The files of a run, open.
@@ -80,6 +82,12 @@ struct Run {
 struct Files {
     stdout: File,
     times: File,
+    known: Known,
+}
+
+/// What is known about a run while its files are closed, so that they need not be read again.
+#[derive(Clone, Copy, Debug)]
+struct Known {
     length: u64,
     started: u64,
     ended: bool,
@@ -134,7 +142,7 @@ impl Ingest {
             let folder = entry.path();
             let mark = std::fs::read(folder.join(MARK)).ok().and_then(|mark| serde_json::from_slice::<Mark>(&mark).ok());
             if let Some(mark) = mark {
-                runs.by_name.insert(mark.run, Arc::new(Mutex::new(Run { folder, files: None })));
+                runs.by_name.insert(mark.run, Arc::new(Mutex::new(Run { folder, files: None, known: None })));
             }
         }
         runs.lock = Some(lock);
@@ -174,14 +182,15 @@ impl Ingest {
     fn with<T>(&self, run: &Shared, work: impl FnOnce(&Path, &mut Files) -> Result<T, IngestError>) -> Result<T, IngestError> {
         let (done, is_kept) = {
             let mut run = locked(run);
-            let Run { folder, files } = &mut *run;
+            let Run { folder, files, known } = &mut *run;
             let open = match files {
                 Some(open) => open,
-                None => files.insert(Files::open(folder)?),
+                None => files.insert(Files::open_again(folder, *known).map_or_else(|| Files::open(folder), Ok)?),
             };
             let done = work(folder, open);
             // Nobody pushes to a run that has ended.
-            let is_kept = !open.ended;
+            let is_kept = !open.known.ended;
+            *known = is_kept.then_some(open.known);
             if !is_kept {
                 *files = None;
             }
@@ -210,28 +219,29 @@ impl Ingest {
     ) -> Result<(u64, PathBuf), IngestError> {
         let run = self.run(name, offset, about)?;
         let done = self.with(&run, |folder, run| {
-            let offset = offset.unwrap_or(run.length);
-            if offset > run.length {
-                return Err(IngestError::Gap(run.length));
+            let Known { length, ended, .. } = run.known;
+            let offset = offset.unwrap_or(length);
+            if offset > length {
+                return Err(IngestError::Gap(length));
             }
-            let known = usize::try_from(run.length - offset).unwrap_or(usize::MAX).min(bytes.len());
+            let known = usize::try_from(length - offset).unwrap_or(usize::MAX).min(bytes.len());
             let (again, new) = bytes.split_at(known);
-            if !run.has(offset, again)? {
-                return Err(IngestError::Differs(run.length));
+            if !again.is_empty() && !run.has(offset, again)? {
+                return Err(IngestError::Differs(length));
             }
             if new.is_empty() {
                 // They may be left from a write that failed.
                 run.stdout.sync_data()?;
-                return Ok((run.length, folder.to_owned()));
+                return Ok((length, folder.to_owned()));
             }
-            if run.ended {
-                return Err(IngestError::Ended(run.length));
+            if ended {
+                return Err(IngestError::Ended(length));
             }
-            if run.length + new.len() as u64 > LARGEST {
+            if length + new.len() as u64 > LARGEST {
                 return Err(IngestError::Large);
             }
             run.write(new)?;
-            Ok((run.length, folder.to_owned()))
+            Ok((run.known.length, folder.to_owned()))
         });
         if matches!(done, Err(IngestError::Io(_))) && !locked(&run).folder.exists() {
             // Somebody deleted the recording. It begins again.
@@ -245,14 +255,14 @@ impl Ingest {
     pub(crate) fn finish(&self, name: &str, exit_code: Option<i32>) -> Result<(u64, PathBuf), IngestError> {
         let run = self.known(name)?;
         self.with(&run, |folder, run| {
-            if !run.ended {
+            if !run.known.ended {
                 let mut recording = Recording::open(folder).map_err(io::Error::other)?;
-                let duration_ms = Some(now().as_millis().saturating_sub(run.started));
+                let duration_ms = Some(now().as_millis().saturating_sub(run.known.started));
                 recording.amend(End { exit_code, duration_ms, ..End::default() }).map_err(io::Error::other)?;
                 File::open(folder)?.sync_all()?;
-                run.ended = true;
+                run.known.ended = true;
             }
-            Ok((run.length, folder.to_owned()))
+            Ok((run.known.length, folder.to_owned()))
         })
     }
 }
@@ -280,20 +290,32 @@ impl Run {
         mark.sync_all()?;
         File::open(&folder)?.sync_all()?;
         File::open(store.folder())?.sync_all()?;
-        Ok(Self { folder, files: None })
+        Ok(Self { folder, files: None, known: None })
     }
+}
+
+fn append_to(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).append(true).open(path)
 }
 
 impl Files {
     fn open(folder: &Path) -> io::Result<Self> {
         let recording = Recording::open(folder).map_err(io::Error::other)?;
-        let append = |path: PathBuf| OpenOptions::new().read(true).append(true).open(path);
-        let stdout = append(recording.file(Stream::Stdout))?;
+        let stdout = append_to(&recording.file(Stream::Stdout))?;
         // What was written before the server ended is acknowledged from now on.
         stdout.sync_data()?;
         let length = stdout.metadata()?.len();
-        let (times, started) = (append(folder.join("times"))?, recording.started().as_millis());
-        Ok(Self { stdout, times, length, started, ended: recording.end.is_some() })
+        let (times, started) = (append_to(&folder.join("times"))?, recording.started().as_millis());
+        Ok(Self { stdout, times, known: Known { length, started, ended: recording.end.is_some() } })
+    }
+
+    /// Opens the files of a run about which everything is known. `None` if they are not as they were left.
+    fn open_again(folder: &Path, known: Option<Known>) -> Option<Self> {
+        let known = known?;
+        let stdout = append_to(&folder.join(Stream::Stdout.file_name())).ok()?;
+        let is_same = stdout.metadata().is_ok_and(|meta| meta.len() == known.length);
+        let times = append_to(&folder.join("times")).ok().filter(|_| is_same)?;
+        Some(Self { stdout, times, known })
     }
 
     /// Returns whether these bytes are there.
@@ -308,15 +330,15 @@ impl Files {
         let written = self.stdout.write_all(bytes).and_then(|()| self.stdout.sync_data());
         if let Err(error) = written {
             // What is half there is not acknowledged, and must not be in the way of sending it again.
-            if self.stdout.set_len(self.length).is_err() {
-                self.length = self.stdout.metadata()?.len();
+            if self.stdout.set_len(self.known.length).is_err() {
+                self.known.length = self.stdout.metadata()?.len();
             }
             return Err(error);
         }
-        self.length += bytes.len() as u64;
+        self.known.length += bytes.len() as u64;
         // When it came is good to know, but nobody was promised it.
-        let micros = now().as_millis().saturating_sub(self.started).saturating_mul(1_000);
-        let _ = self.times.write_all(format!("o {} {micros}\n", self.length).as_bytes());
+        let micros = now().as_millis().saturating_sub(self.known.started).saturating_mul(1_000);
+        let _ = self.times.write_all(format!("o {} {micros}\n", self.known.length).as_bytes());
         Ok(())
     }
 }

@@ -11,6 +11,9 @@ use crate::table::{Place, Table, nameless};
 /// How many bytes wait in memory before they are written.
 const PENDING: usize = 16 << 10;
 
+/// How many bytes may wait while nothing comes.
+const LITTLE: usize = 1 << 10;
+
 /// How many bytes of replaced steps the file may have, beside as many as the steps have.
 const SPARE: u64 = 1 << 20;
 
@@ -78,6 +81,12 @@ impl Spool {
         self.places.kept()
     }
 
+    /// Returns how many bytes of memory it has for what waits.
+    #[cfg(test)]
+    pub(crate) fn room(&self) -> usize {
+        self.pending.capacity()
+    }
+
     /// Forgets what comes after an offset.
     fn cut(&mut self, offset: u64) {
         if let Some(kept) = offset.checked_sub(self.written) {
@@ -86,6 +95,17 @@ impl Spool {
             self.pending.clear();
             self.written = offset;
         }
+    }
+
+    /// Writes what waits, if it is much, and frees its memory: there are many sessions, and most of them are silent.
+    pub(crate) fn settle(&mut self) -> io::Result<()> {
+        if self.pending.len() > LITTLE {
+            self.flush()?;
+        }
+        if self.pending.capacity() > 2 * LITTLE {
+            self.pending.shrink_to_fit();
+        }
+        Ok(())
     }
 
     fn flush(&mut self) -> io::Result<()> {

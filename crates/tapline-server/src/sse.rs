@@ -1,8 +1,9 @@
 //! Server-sent events: a feed as the body of an answer. Nothing is queued for a reader; it takes from the ring when its connection has room.
+//! What is not in memory any more is read from the disk, away from the threads that serve.
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
@@ -10,24 +11,32 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use futures_core::Stream;
 use tokio::sync::watch;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::error::ApiError;
-use crate::feed::{Feed, Reader, Taken};
+use crate::feed::{Feed, Reader, Taken, told_again};
 
 /// After this much silence a comment is sent, so that a connection that is gone is noticed.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// Says what a snapshot is, given the number of the newest event.
-type Snapshot = Box<dyn Fn(u64) -> String + Send>;
+/// What the feed of a session cannot say.
+pub(crate) struct OfSession {
+    /// Says what a snapshot is, given the number of the newest event.
+    pub(crate) snapshot: Box<dyn Fn(u64) -> String + Send>,
+    /// Returns a step as JSON. It may wait for the disk.
+    pub(crate) step: Arc<dyn Fn(usize) -> Option<String> + Send + Sync>,
+}
 
 /// The events of a feed for one client.
 struct Events {
     reader: Reader,
     /// The last event that it has. `None`: it is new, and begins with a snapshot.
     last: Option<u64>,
-    /// `None`: there is nothing to say about it.
-    snapshot: Option<Snapshot>,
+    /// `None`: it is the list.
+    session: Option<OfSession>,
+    /// Events that are read from the disk, and the number of the last of them.
+    older: Option<(u64, JoinHandle<Option<Bytes>>)>,
     /// The heartbeat. It is set again when it has passed, and not for each event.
     silence: Pin<Box<Sleep>>,
     /// When something was sent last.
@@ -39,7 +48,7 @@ struct Events {
 impl Events {
     fn snapshot(&mut self, newest: u64) -> Bytes {
         self.last = Some(newest);
-        let data = self.snapshot.as_ref().map_or_else(|| "{}".to_owned(), |snapshot| snapshot(newest));
+        let data = self.session.as_ref().map_or_else(|| "{}".to_owned(), |session| (session.snapshot)(newest));
         format!("id: {newest}\nevent: snapshot\ndata: {data}\n\n").into()
     }
 
@@ -49,10 +58,24 @@ impl Events {
             return Poll::Ready(None);
         }
         let Some(last) = self.last else { return Poll::Ready(Some(self.snapshot(self.reader.newest()))) };
+        if let Some((last, reading)) = &mut self.older {
+            let (last, read) = (*last, ready!(Pin::new(reading).poll(context)));
+            self.older = None;
+            let Ok(Some(events)) = read else { return Poll::Ready(Some(self.snapshot(self.reader.newest()))) };
+            self.last = Some(last);
+            return Poll::Ready(Some(events));
+        }
         match self.reader.poll_after(last, context) {
             Poll::Ready(Taken::Events(one, more)) => {
                 self.last = Some(last + 1 + more.len() as u64);
                 return Poll::Ready(Some(if more.is_empty() { one } else { joined(&one, &more) }));
+            }
+            Poll::Ready(Taken::Older(events)) => {
+                let step = self.session.as_ref().map(|session| Arc::clone(&session.step));
+                let until = last + events.len() as u64;
+                let read = move || told_again(last + 1, &events, |n| step.as_ref().and_then(|step| step(n)));
+                self.older = Some((until, spawn_blocking(read)));
+                return self.poll_bytes(context);
             }
             Poll::Ready(Taken::Over) => return Poll::Ready(None),
             Poll::Ready(Taken::Missed(newest)) => return Poll::Ready(Some(self.snapshot(newest))),
@@ -96,7 +119,7 @@ pub(crate) fn respond(
     feed: &Arc<Feed>,
     headers: &HeaderMap,
     stop: watch::Receiver<bool>,
-    snapshot: Option<Snapshot>,
+    session: Option<OfSession>,
 ) -> Result<Response, ApiError> {
     let last = match headers.get("last-event-id").map(|last| last.to_str().unwrap_or_default().trim()) {
         None | Some("") => None,
@@ -106,7 +129,7 @@ pub(crate) fn respond(
     };
     let sent = Instant::now();
     let silence = Box::pin(sleep_until(sent + HEARTBEAT));
-    let body = Body::from_stream(Events { reader: feed.reader(), last, snapshot, silence, sent, stop });
+    let body = Body::from_stream(Events { reader: feed.reader(), last, session, older: None, silence, sent, stop });
     let mut response = body.into_response();
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     // Proxies must not hold events back.

@@ -1,10 +1,11 @@
-//! The watcher: one thread that looks for files that appear and grow, one that reads what is pushed, and one that keeps the archive's rows
+//! The watcher: one thread that looks for files that appear and grow, a few that read what is pushed, and one that keeps the archive's rows
 //! current. Looking every now and then is enough, works on every file system, and needs nothing set up.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -28,6 +29,8 @@ const SCAN: Duration = Duration::from_secs(1);
 const SHELVE: Duration = Duration::from_secs(3);
 /// A folder that nothing appeared in for this long is looked at less often.
 const USED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// How many threads read what is pushed, at most: a session that takes long does not keep the others waiting.
+const READERS: usize = 4;
 /// How many sessions are read at once.
 const MOST: usize = 512;
 /// A session that nobody asked for in this long, in milliseconds, and that does not grow is no longer read.
@@ -56,6 +59,8 @@ pub(crate) struct Watch {
 struct Stop {
     waits: Mutex<Waits>,
     told: Condvar,
+    /// Says that somebody pushed.
+    pushed: Condvar,
     /// Whether folders were looked at once.
     ready: AtomicBool,
     /// Whether something grew since the archive's rows were made.
@@ -66,8 +71,9 @@ struct Stop {
 #[derive(Debug, Default)]
 struct Waits {
     is_over: bool,
-    /// Recordings that somebody pushed to, so that nobody needs to wait until they are looked at.
-    pushed: HashSet<PathBuf>,
+    /// Recordings that somebody pushed to, so that nobody needs to wait until they are looked at, each once and in their order.
+    pushed: VecDeque<PathBuf>,
+    in_line: HashSet<PathBuf>,
 }
 
 impl Stop {
@@ -80,14 +86,27 @@ impl Stop {
             .is_over
     }
 
-    /// Waits until somebody pushes. Returns the recordings that were pushed to; `None` when it is over.
-    fn wait_for_pushes(&self, time: Duration) -> Option<HashSet<PathBuf>> {
+    /// Says that a recording was pushed to.
+    fn push(&self, folder: PathBuf) {
+        let mut waits = locked(&self.waits);
+        if waits.in_line.insert(folder.clone()) {
+            waits.pushed.push_back(folder);
+            drop(waits);
+            self.pushed.notify_one();
+        }
+    }
+
+    /// Waits until somebody pushes. Returns the recording that was pushed to; `None` when it is over.
+    fn wait_for_push(&self) -> Option<PathBuf> {
         let waits = locked(&self.waits);
         let mut waits = self
-            .told
-            .wait_timeout_while(waits, time, |waits| !waits.is_over && waits.pushed.is_empty())
-            .map_or_else(|error| error.into_inner().0, |(waits, _)| waits);
-        if waits.is_over { None } else { Some(std::mem::take(&mut waits.pushed)) }
+            .pushed
+            .wait_while(waits, |waits| !waits.is_over && waits.pushed.is_empty())
+            .unwrap_or_else(PoisonError::into_inner);
+        let folder = waits.pushed.pop_front().filter(|_| !waits.is_over)?;
+        // From now on it may be pushed to again.
+        waits.in_line.remove(&folder);
+        Some(folder)
     }
 }
 
@@ -99,7 +118,10 @@ impl Watch {
             let (hub, stop) = (Arc::clone(hub), Arc::clone(&stop));
             thread::Builder::new().name(name.to_owned()).spawn(move || run(&hub, &stop))
         };
-        let threads = vec![spawn("watch", watch)?, spawn("pushed", read_pushes)?, spawn("shelve", shelve)?];
+        let mut threads = vec![spawn("watch", watch)?, spawn("shelve", shelve)?];
+        for _ in 0..thread::available_parallelism().map_or(1, NonZero::get).min(READERS) {
+            threads.push(spawn("pushed", read_pushes)?);
+        }
         Ok(Self { stop, threads, hub: Arc::clone(hub) })
     }
 
@@ -110,8 +132,7 @@ impl Watch {
 
     /// Says that a recording was pushed to.
     pub(crate) fn pushed(&self, folder: PathBuf) {
-        locked(&self.stop.waits).pushed.insert(folder);
-        self.stop.told.notify_all();
+        self.stop.push(folder);
     }
 
     /// Returns whether the sessions that live are known.
@@ -124,6 +145,7 @@ impl Drop for Watch {
     fn drop(&mut self) {
         locked(&self.stop.waits).is_over = true;
         self.stop.told.notify_all();
+        self.stop.pushed.notify_all();
         self.hub.shelf.stop();
         for thread in self.threads.drain(..) {
             let _ = thread.join();
@@ -205,12 +227,11 @@ fn watch(hub: &Arc<Hub>, stop: &Stop) {
 
 /// Reads what is pushed, at once: it does not wait until folders were looked at.
 fn read_pushes(hub: &Arc<Hub>, stop: &Stop) {
-    let mut unread: HashSet<PathBuf> = HashSet::new();
-    loop {
-        let time = if unread.is_empty() { SCAN } else { Duration::ZERO };
-        let Some(pushed) = stop.wait_for_pushes(time) else { return };
-        unread.extend(pushed);
-        unread.retain(|folder| look_at_push(hub, folder, stop));
+    while let Some(folder) = stop.wait_for_push() {
+        if look_at_push(hub, &folder, stop) {
+            // Others have their turn first.
+            stop.push(folder);
+        }
     }
 }
 
@@ -247,7 +268,9 @@ fn look(hub: &Arc<Hub>, live: &Arc<Live>, stop: &Stop) -> bool {
         hub.reopen(live, true);
     }
     // A recording ends without growing, and its input and times grow without its output.
-    if grew || !is_current || live.file.recording.is_some() && !has_ended { hub.advance(live) } else { false }
+    let beside = live.file.beside();
+    let is_told = live.beside.swap(beside, Ordering::Relaxed) == beside || has_ended;
+    if grew || !is_current || !is_told { hub.advance(live) } else { false }
 }
 
 fn scan(hub: &Arc<Hub>, beside: &mut Beside, folders: &mut Folders, stop: &Stop) {

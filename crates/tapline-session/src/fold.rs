@@ -206,6 +206,13 @@ impl Fold {
         Self { dialect: Dialect::of(agent), ..Self::default() }
     }
 
+    /// Remembers only the last 64 texts, up to 64 KiB, in case they are retracted: for a session that is watched beside many others.
+    #[must_use]
+    pub fn with_few_texts(mut self) -> Self {
+        self.spoken.kept = spoken::Kept::FEW;
+        self
+    }
+
     /// Returns the agent, if it is known.
     pub fn agent(&self) -> Option<Agent> {
         self.dialect.agent()

@@ -9,8 +9,8 @@ use axum::response::Response;
 use super::sessions::opened;
 use crate::app::Shared;
 use crate::error::ApiError;
-use crate::hub::Live;
-use crate::sse;
+use crate::hub::{Live, locked};
+use crate::sse::{self, OfSession};
 
 /// Streams changes of the list.
 pub(crate) async fn list(State(app): Shared, headers: HeaderMap) -> Result<Response, ApiError> {
@@ -31,5 +31,8 @@ pub(crate) async fn session(State(app): Shared, Path(id): Path<String>, headers:
     let live = opened(&app, id).await?;
     let reading = Reading(Arc::clone(&live));
     let snapshot = move |event_id| format!("{{\"total\":{},\"event_id\":{event_id}}}", reading.0.steps());
-    sse::respond(&live.feed, &headers, app.stop.clone(), Some(Box::new(snapshot)))
+    let of_session = Arc::clone(&live);
+    let step = move |n| locked(&of_session.follower).step(n).ok().filter(|step| !step.is_empty());
+    let session = OfSession { snapshot: Box::new(snapshot), step: Arc::new(step) };
+    sse::respond(&live.feed, &headers, app.stop.clone(), Some(session))
 }

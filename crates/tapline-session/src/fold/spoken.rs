@@ -4,15 +4,28 @@ use std::collections::{HashSet, VecDeque};
 
 use crate::verdict::says_waiting;
 
-/// How many texts can still be retracted.
-const KEPT: usize = 1_024;
+/// How many texts are kept, and how many bytes of them, but at least two texts. Memory stays bounded, however long the texts are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kept {
+    texts: usize,
+    bytes: usize,
+}
 
-/// How many bytes of texts are kept, and at least two texts. Memory stays bounded, however long the texts are.
-const BYTES: usize = 16 << 20;
+impl Kept {
+    /// Where many sessions are read at once.
+    pub(super) const FEW: Self = Self { texts: 64, bytes: 64 << 10 };
+}
+
+impl Default for Kept {
+    fn default() -> Self {
+        Self { texts: 1_024, bytes: 16 << 20 }
+    }
+}
 
 /// The texts, in order.
 #[derive(Debug, Default)]
 pub(super) struct Spoken {
+    pub(super) kept: Kept,
     words: VecDeque<Words>,
     bytes: usize,
     count: u64,
@@ -42,6 +55,13 @@ impl Spoken {
         }
         self.count += 1;
         self.bytes += text.len();
+        while self.words.len() >= self.kept.texts || self.bytes > self.kept.bytes && self.words.len() > 1 {
+            // The last text of the main thread stays, however much its sub-agents say.
+            let last_main = self.words.iter().rposition(|words| words.main).filter(|_| !main);
+            let Some(oldest) = self.words.remove(usize::from(last_main == Some(0))) else { break };
+            self.bytes -= oldest.text.len();
+            self.waiting |= oldest.waiting;
+        }
         self.words.push_back(Words {
             number: self.count,
             text: text.to_owned(),
@@ -50,13 +70,6 @@ impl Spoken {
             last: text.trim_end().chars().next_back(),
             waiting: says_waiting(text),
         });
-        while self.words.len() > KEPT || self.bytes > BYTES && self.words.len() > 2 {
-            // The last text of the main thread stays, however much its sub-agents say.
-            let last_main = self.words.iter().rposition(|words| words.main);
-            let Some(oldest) = self.words.remove(usize::from(last_main == Some(0))) else { break };
-            self.bytes -= oldest.text.len();
-            self.waiting |= oldest.waiting;
-        }
     }
 
     /// Retracts these texts. Returns the number of the first one that was still kept.

@@ -1,13 +1,14 @@
 //! Cards: what happened, one thing each, in the order in which it began. A call and its result are one card, and so is a
 //! text with the parts in which it came, so a card may change after it was shown.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt::Write as _;
 use std::ops::Index;
 
 use tapline_protocol::{Moment, Number};
 
 use super::{call, cut, escape, escaped, prose, took};
+use crate::recent::hash;
 use crate::render::marks::{Mood, Remark, Shown, session_lines, show};
 use crate::step::{Call, CallAnswer, CallStatus, DeltaKind, Partial, Said, SessionInfo, Step, Turn, What};
 use crate::text::{count_of, dollars, fit, one_line, short_count};
@@ -15,11 +16,14 @@ use crate::time::duration;
 
 /// How many unreadable lines have a card of their own. Each takes many times its own size.
 const ODD_LIMIT: usize = 1_000;
-/// How many cards that were released are kept at least: a text may still be retracted. As many calls of long ago are remembered, if
-/// sub-agents belong to them.
-const KEPT: usize = 1_024;
+/// A text that was released may still be retracted until so many cards came after it.
+const RETRACTED: usize = 1_024;
+/// So many cards are released at least before they are forgotten, together.
+const RELEASED: usize = 64;
+/// How many calls of long ago are remembered, if sub-agents belong to them.
+const QUIET: usize = 1_024;
 /// How many cards are kept at most once cards are released. If so many calls have no result, the first of them will have none.
-const MOST: usize = 16 * KEPT;
+const MOST: usize = 16_384;
 /// Sub-agents deeper than this are not nested further.
 const DEEPEST: usize = 24;
 /// The longest title of a card, in columns.
@@ -51,16 +55,19 @@ enum Body {
     Thinking(String),
     Call(Box<CallCard>),
     Turn(Box<TurnCard>),
-    Remark {
-        class: &'static str,
-        mark: &'static str,
-        text: String,
-        took: Option<u64>,
-    },
+    Remark(Box<RemarkCard>),
     MoreOdd(usize),
     Withdrawn,
     /// It was shown, and only its place is kept.
     Released,
+}
+
+#[derive(Debug)]
+struct RemarkCard {
+    class: &'static str,
+    mark: &'static str,
+    text: String,
+    took: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -100,13 +107,15 @@ struct TurnCard {
 /// ```
 #[derive(Debug, Default)]
 pub struct Cards {
-    /// In the order of their numbers. Some that were released are forgotten.
+    /// In the order of their numbers. Those that were released and cannot change are forgotten after a while.
     cards: Vec<Card>,
+    /// How many were released since then.
+    released: usize,
     /// How many there were, with those that are forgotten.
     count: usize,
     calls: HashMap<String, CallPlace>,
-    /// Texts by their event, so that they can be retracted.
-    texts: HashMap<String, Vec<usize>>,
+    /// Texts by the hashes of their events, so that they can be retracted. There are many of them.
+    texts: HashMap<u64, Vec<usize>>,
     /// The message that is being written, and the cards of its blocks.
     writing: Option<String>,
     drafts: VecDeque<(u64, usize)>,
@@ -170,7 +179,7 @@ impl Cards {
                     Mood::Warn => "warn",
                     Mood::Aside => "aside",
                 };
-                Body::Remark { class, mark, text: one_line(cut(&text).0), took }
+                Body::Remark(Box::new(RemarkCard { class, mark, text: one_line(cut(&text).0), took }))
             }
             Shown::Partial(part) => return self.partial(part, step).into_iter().collect(),
             Shown::Nothing => return Vec::new(),
@@ -200,31 +209,28 @@ impl Cards {
             && !matches!(&card.body, Body::Call(call) if call.answer.is_none())
         {
             card.body = Body::Released;
+            self.released += 1;
         }
-        self.forget(n);
+        if self.released >= RELEASED.max(self.cards.len() / 8) || self.cards.len() >= MOST {
+            self.forget(n);
+        }
     }
 
-    /// Forgets cards that were released, if many came after them: a session that goes on for days takes no more memory. Those after the
-    /// last one that was released may not have been shown yet.
+    /// Forgets cards that were released, unless they may be retracted: many sessions are read at once, and some go on for days. Those after
+    /// the last one that was released may not have been shown yet.
     fn forget(&mut self, last: usize) {
-        let Some(old) = self.cards.len().checked_sub(4 * KEPT).and_then(|_| self.cards.get(..self.cards.len() - KEPT)) else {
-            return;
-        };
-        let released = old.iter().filter(|card| matches!(card.body, Body::Released)).count();
-        let is_full = self.cards.len() >= MOST;
-        if released < 2 * KEPT && !is_full {
-            return;
-        }
-        let recent = self.cards.get(self.cards.len() - KEPT).map_or(0, |card| card.n);
-        // A call that still waits for its result stays, unless too many do.
-        let over = if is_full && released < 2 * KEPT { self.cards.len() - MOST / 2 } else { 0 };
-        let dropped = self.cards.get(over).map_or(0, |card| card.n).min(last);
-        let drafts: Vec<usize> = self.drafts.iter().map(|(_, n)| *n).chain(self.more_odd).collect();
-        self.cards.retain(|card| {
-            let is_open = !matches!(card.body, Body::Released) && card.n >= dropped;
-            card.n >= recent || is_open || drafts.contains(&card.n)
-        });
+        self.released = 0;
+        let recent = self.len().saturating_sub(RETRACTED);
         self.texts.retain(|_, cards| cards.iter().any(|n| *n >= recent));
+        let texts: HashSet<usize> = self.texts.values().flatten().copied().collect();
+        let drafts: Vec<usize> = self.drafts.iter().map(|(_, n)| *n).chain(self.more_odd).collect();
+        let stays = |card: &Card| !matches!(card.body, Body::Released) || texts.contains(&card.n) || drafts.contains(&card.n);
+        self.cards.retain(stays);
+        // A call that still waits for its result stays, unless too many do.
+        if self.cards.len() >= MOST {
+            let dropped = self.cards[self.cards.len() - MOST / 2].n.min(last);
+            self.cards.retain(|card| card.n >= dropped || drafts.contains(&card.n));
+        }
         self.forget_calls(recent);
     }
 
@@ -232,7 +238,7 @@ impl Cards {
     fn forget_calls(&mut self, recent: usize) {
         let mut quiet: Vec<usize> = self.calls.values().filter_map(|call| call.last.filter(|last| *last < recent)).collect();
         quiet.sort_unstable();
-        let at_work = quiet.len().checked_sub(KEPT).map_or(0, |older| quiet[older]);
+        let at_work = quiet.len().checked_sub(QUIET).map_or(0, |older| quiet[older]);
         let cards = &self.cards;
         self.calls.retain(|_, call| {
             let is_open = || cards.binary_search_by_key(&call.n, |card| card.n).is_ok();
@@ -310,7 +316,7 @@ impl Cards {
             None => self.add(step, body),
         };
         if let Some(uuid) = &said.uuid {
-            self.texts.entry(uuid.clone()).or_default().push(n);
+            self.texts.entry(hash(uuid)).or_default().push(n);
         }
         vec![n]
     }
@@ -382,7 +388,7 @@ impl Cards {
     }
 
     fn retract(&mut self, uuids: &[String]) -> Vec<usize> {
-        let said: Vec<usize> = uuids.iter().filter_map(|uuid| self.texts.remove(uuid)).flatten().collect();
+        let said: Vec<usize> = uuids.iter().filter_map(|uuid| self.texts.remove(&hash(uuid))).flatten().collect();
         let mut changed = Vec::new();
         for n in said {
             if let Some(card) = self.get_mut(n) {
@@ -423,7 +429,7 @@ impl Card {
             Body::Thinking(_) => "thinking",
             Body::Call(_) => "call",
             Body::Turn(_) => "turn",
-            Body::Remark { .. } | Body::MoreOdd(_) | Body::Withdrawn | Body::Released => "remark",
+            Body::Remark(_) | Body::MoreOdd(_) | Body::Withdrawn | Body::Released => "remark",
         }
     }
 
@@ -473,7 +479,8 @@ impl Card {
                     escaped(&turn.figures)
                 );
             }
-            Body::Remark { class, mark, text, took: ms } => {
+            Body::Remark(remark) => {
+                let RemarkCard { class, mark, text, took: ms } = &**remark;
                 let _ = writeln!(
                     out,
                     "<div class=\"line {class}\"><span class=mark>{mark}</span> {}{}</div>",
@@ -494,9 +501,8 @@ impl Card {
     pub fn title(&self) -> String {
         let text = match &self.body {
             Body::Session(info) => session_lines(info).about,
-            Body::Prompt(text) | Body::Thinking(text) | Body::Text { text, .. } | Body::Remark { text, .. } => {
-                return title_of(text);
-            }
+            Body::Prompt(text) | Body::Thinking(text) | Body::Text { text, .. } => return title_of(text),
+            Body::Remark(remark) => return title_of(&remark.text),
             Body::Call(card) => return title_of(card.call.title.trim_matches('`')),
             Body::Turn(turn) => turn.figures.clone(),
             Body::MoreOdd(count) => count_of(*count, "more odd line"),
