@@ -75,6 +75,8 @@ pub(crate) struct SoFar {
     pub(crate) made: Vec<Call>,
     /// Results whose call was not read yet.
     pub(crate) results: Vec<(u64, CallEnd)>,
+    /// For a recording: up to where what was sent to the agent was read, and how many prompts are in it.
+    pub(crate) sent: (u64, u64),
 }
 
 /// How a file ends.

@@ -17,14 +17,15 @@ use tapline_recording::Recording;
 
 use crate::database;
 use crate::error::ArchiveError;
-use crate::facts::{Facts, hash_of_bytes};
+use crate::facts::{Facts, SoFar, hash_of_bytes};
 use crate::places::{Found, Places};
+use crate::prompts::each_prompt;
 use crate::scan::{Job, Scanned, check, scan};
 use crate::sealed::{sealed, unsealed};
-use crate::transcripts::subagent;
+use crate::transcripts::{cut_title, subagent};
 
 /// The version of the tables and of [`Facts`]. An index of another version is built again.
-const VERSION: i64 = 5;
+const VERSION: i64 = 6;
 /// After this many files, what was read is kept, even if the rest is interrupted.
 const KEPT_EVERY: usize = 256;
 
@@ -544,11 +545,18 @@ fn keep(db: &mut Connection, batch: &mut Vec<(&Found, Option<Scanned>)>) -> rusq
     transaction.commit()
 }
 
-/// Adds what other files beside this one say: when a recording began, and of what kind a sub-agent is.
+/// Adds what other files beside this one say: when a recording began, what was asked in it, and of what kind a sub-agent is.
 fn with_surroundings(found: &Found, mut scanned: Scanned) -> Scanned {
-    let recording = found.recording.as_ref().filter(|_| scanned.facts.first.is_none());
-    if let Some(recording) = recording.and_then(|folder| Recording::open(folder).ok()) {
-        scanned.facts.first = Some(recording.started().as_millis());
+    if let Some(recording) = found.recording.as_ref().and_then(|folder| Recording::open(folder).ok()) {
+        scanned.facts.first.get_or_insert(recording.started().as_millis());
+        let Facts { title, so_far: SoFar { sent: (read, prompts), .. }, .. } = &mut scanned.facts;
+        *read = each_prompt(&recording, *read, |prompt| {
+            *prompts += 1;
+            if title.is_empty() {
+                *title = cut_title(&prompt.text);
+            }
+            true
+        });
     }
     if scanned.facts.subagent == 0
         && let Some(kind) = subagent(&scanned.facts.agent, &found.path)

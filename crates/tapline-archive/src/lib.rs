@@ -36,6 +36,7 @@ mod money;
 mod packed;
 mod places;
 mod prices;
+mod prompts;
 mod recorded;
 mod retelling;
 mod said;

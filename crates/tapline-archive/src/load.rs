@@ -548,7 +548,7 @@ impl SessionFacts {
         self.agent.clone_from(&facts.agent);
         self.first = [self.first, facts.first].into_iter().flatten().min();
         self.last = self.last.max(facts.last);
-        self.prompts = self.prompts.max(facts.prompts);
+        self.prompts = self.prompts.max(facts.prompts).max(facts.so_far.sent.1);
         self.busy_ms = self.busy_ms.max(facts.busy_ms);
         self.damaged += facts.damaged;
         if facts.damaged > 0 {

@@ -72,6 +72,8 @@ pub(crate) struct Context {
     pub(crate) root: u64,
     /// Calls without an output so far, and their tools.
     pub(crate) calls: Vec<(u64, String)>,
+    /// For a recording: up to where what was sent to the agent was read.
+    pub(crate) sent: u64,
 }
 
 /// More calls than this do not wait for their output at once.

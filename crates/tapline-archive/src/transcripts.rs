@@ -373,7 +373,7 @@ fn time(value: Value<'_>) -> u64 {
 }
 
 /// Makes a title of a prompt: its first line that says something, cut.
-fn cut_title(prompt: &str) -> String {
+pub(crate) fn cut_title(prompt: &str) -> String {
     let line = prompt.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     line.chars().take(TITLE).collect()
 }

@@ -121,7 +121,12 @@ impl Recording {
             return None;
         }
         times.seek(SeekFrom::Start(0)).ok()?;
-        Some(Arrivals::new(times, self.started()))
+        Some(Arrivals::new(times, Stream::Stdout, self.started()))
+    }
+
+    /// Returns when each part of the input was sent. `None` if `times` is missing.
+    pub fn sendings(&self) -> Option<Arrivals> {
+        Some(Arrivals::new(File::open(self.folder.join(TIMES)).ok()?, Stream::Stdin, self.started()))
     }
 
     /// Returns whether the agent was sent messages, one per line, and not a prompt as plain text.

@@ -24,10 +24,11 @@ pub struct TimedPiece {
     pub at: Duration,
 }
 
-/// When each part of the agent's output arrived.
+/// When each part of one stream arrived, or was sent.
 #[derive(Debug)]
 pub struct Arrivals {
     times: Chunks<File>,
+    stream: Stream,
     started: Moment,
     /// The last piece that was read: where it ends and when it arrived.
     piece: (u64, Moment),
@@ -35,11 +36,11 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    pub(crate) fn new(times: File, started: Moment) -> Self {
-        Self { times: Chunks::new(CHUNK, times), started, piece: (0, started), line: Vec::new() }
+    pub(crate) fn new(times: File, stream: Stream, started: Moment) -> Self {
+        Self { times: Chunks::new(CHUNK, times), stream, started, piece: (0, started), line: Vec::new() }
     }
 
-    /// Returns when the output up to this byte had arrived, or `None` if `times` does not say. Positions must not
+    /// Returns when the stream up to this byte had arrived, or `None` if `times` does not say. Positions must not
     /// decrease from call to call.
     pub fn at(&mut self, end: u64) -> Option<Moment> {
         while self.piece.0 < end {
@@ -48,13 +49,13 @@ impl Arrivals {
         Some(self.piece.1)
     }
 
-    /// Returns the next piece of the output. A line that is not complete yet is read on next time: `times` may grow.
+    /// Returns the next piece of the stream. A line that is not complete yet is read on next time: `times` may grow.
     fn next(&mut self) -> Option<(u64, Moment)> {
         loop {
             if self.times.read_until(b'\n', &mut self.line).ok()? == 0 || !self.line.ends_with(b"\n") {
                 return None;
             }
-            let piece = piece(&self.line).filter(|piece| piece.stream == Stream::Stdout);
+            let piece = piece(&self.line).filter(|piece| piece.stream == self.stream);
             self.line.clear();
             if let Some(piece) = piece {
                 return Some((piece.end, self.started.after(piece.at)));

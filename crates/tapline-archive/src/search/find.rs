@@ -18,6 +18,7 @@ use super::store::BITS;
 use super::text_index::{TextIndex, agent_named, path_of};
 use super::writing::{About, ScopeNumbers, marks};
 use crate::error::ArchiveError;
+use crate::prompts::sent_file;
 
 /// How many hits are looked at. It bounds the time of a search for a word that is everywhere.
 const LOOKED_AT: usize = 4_000;
@@ -79,6 +80,9 @@ impl Groups {
 const HITS: &str = "SELECT rowid FROM text WHERE text MATCH ? AND rowid BETWEEN ? AND ? ORDER BY rowid DESC";
 const PLACE: &str = "SELECT file, at, len, part, about, session, agent, folder, branch, key FROM entries \
                      JOIN scopes ON scopes.id = scope WHERE entries.id = ?";
+
+/// The same text elsewhere: in other sessions, or in the stream of the same one.
+const OTHERS: &str = "SELECT id FROM entries WHERE key = ? AND id <> ?";
 
 /// The further files of a text.
 const COPIES: &str = "SELECT file, at, len, part FROM copies WHERE entry = ?";
@@ -198,7 +202,7 @@ impl<'s> Finding<'s> {
     ) -> Result<Self, ArchiveError> {
         let db = &index.store.db;
         let (place, copies) = (db.prepare(PLACE)?, db.prepare(COPIES)?);
-        let others = db.prepare("SELECT id FROM entries WHERE key = ? AND id <> ?")?;
+        let others = db.prepare(OTHERS)?;
         Ok(Self { index, marks, wanted, span: span(query), place, copies, others })
     }
 
@@ -321,7 +325,7 @@ impl Shower<'_> {
                 tool: self.redactor.text(&self.index.tool(tool)?).into_owned(),
                 error,
                 subagent,
-                path: file.path.clone(),
+                path: sent_file(&file.path, place.part).unwrap_or_else(|| file.path.clone()),
                 offset: place.at,
                 shown,
             };
@@ -351,6 +355,15 @@ impl Shower<'_> {
             let (at, len): (i64, i64) = (row.get(1)?, row.get(2)?);
             let (at, len, part) = (at.cast_unsigned(), len.cast_unsigned(), row.get(3)?);
             places.push(Place { file: row.get(0)?, at, len, part, ..*place });
+        }
+        if place.about.repeated {
+            let (mut others, mut by_id) = (self.index.store.db.prepare(OTHERS)?, self.index.store.db.prepare(PLACE)?);
+            for other in others.query_map([place.key, place.id], |row| row.get(0))? {
+                let Place { file, at, len, part, scope, .. } = place_of(&mut by_id, other?)?;
+                if scope.session == place.scope.session {
+                    places.push(Place { file, at, len, part, ..*place });
+                }
+            }
         }
         places.sort_by_key(|place| !self.wanted.has(place.file).unwrap_or(false));
         let mut lost = None;

@@ -10,9 +10,11 @@ use std::thread;
 
 use memchr::{memchr, memrchr};
 use tapline_protocol::{Agent, Tape};
+use tapline_recording::Recording;
 
 use super::words::add_words;
-use crate::said::{Context, EntryKind, Said};
+use crate::prompts::{SentPrompt, each_prompt};
+use crate::said::{Context, EntryKind, Said, key};
 use crate::scan::{self, agent_of};
 use crate::transcripts;
 
@@ -32,6 +34,8 @@ pub(super) const END: usize = 16 << 10;
 #[derive(Debug)]
 pub(super) struct Job<'f> {
     pub(super) path: &'f Path,
+    /// The folder of the recording whose output it is, if it is one.
+    pub(super) recording: Option<&'f Path>,
     /// The agent that wrote it, if that is known.
     pub(super) agent: Option<Agent>,
     pub(super) len: u64,
@@ -47,6 +51,8 @@ pub(super) struct Entry {
     pub(super) scope: Arc<Scope>,
     pub(super) kind: EntryKind,
     pub(super) key: u64,
+    /// A hash of a prompt's session and words. 0 if it is no prompt.
+    pub(super) asked: u64,
     pub(super) tool: String,
     pub(super) error: bool,
     pub(super) subagent: bool,
@@ -80,6 +86,23 @@ pub(super) struct Piece {
     pub(super) last: bool,
     /// How many texts were too long to be indexed whole.
     pub(super) cut: usize,
+    /// About how many bytes its texts take.
+    pub(super) bytes: usize,
+}
+
+/// What a text takes beside its words.
+const ENTRY: usize = 200;
+
+impl Piece {
+    fn push(&mut self, entry: Entry) {
+        self.bytes += entry.body.len() + ENTRY;
+        self.entries.push(entry);
+    }
+
+    /// Returns whether there is enough in it to pass it on.
+    fn is_full(&self) -> bool {
+        self.bytes >= PASSED_ON
+    }
 }
 
 /// Reads files on all cores, and passes on their pieces, each file's in order, with its place in `jobs`. Ends early if
@@ -180,20 +203,27 @@ fn read(job: &Job<'_>, mut each: impl FnMut(Piece) -> bool) -> io::Result<()> {
             at += buffer.len() as u64;
             (buffer, searched) = (Vec::new(), 0);
         }
-        let full = piece.entries.iter().map(|entry| entry.body.len()).sum::<usize>() >= PASSED_ON;
-        if at_end || full {
-            let ready = Piece {
-                agent: Some(agent),
-                end: at,
-                context: reader.context.clone(),
-                last: at_end,
-                ..std::mem::take(&mut piece)
-            };
-            if !each(ready) || at_end {
-                return Ok(());
-            }
+        if at_end {
+            break;
+        }
+        if piece.is_full() && !each(reader.ready(&mut piece, at)) {
+            return Ok(());
         }
     }
+    // The output says which session it is, so what was sent comes after it.
+    if let Some((folder, recording)) = job.recording.and_then(|folder| Some((folder, Recording::open(folder).ok()?))) {
+        let mut goes_on = true;
+        reader.context.sent = each_prompt(&recording, reader.context.sent, |prompt| {
+            reader.sent(prompt, folder, &mut piece);
+            goes_on = !piece.is_full() || each(reader.ready(&mut piece, at));
+            goes_on
+        });
+        if !goes_on {
+            return Ok(());
+        }
+    }
+    each(Piece { last: true, ..reader.ready(&mut piece, at) });
+    Ok(())
 }
 
 /// Reads lines, one after the other.
@@ -205,6 +235,31 @@ struct LineReader {
 }
 
 impl LineReader {
+    /// Returns what was read up to this place of the file.
+    fn ready(&self, piece: &mut Piece, end: u64) -> Piece {
+        Piece { agent: Some(self.agent), end, context: self.context.clone(), ..std::mem::take(piece) }
+    }
+
+    /// Takes a prompt that was sent to the agent, in the recording in this folder.
+    fn sent(&mut self, prompt: SentPrompt, folder: &Path, piece: &mut Piece) {
+        let SentPrompt { text, at, offset, len, part } = prompt;
+        if self.context.title.is_empty() {
+            self.context.title = transcripts::cut_title(&text);
+        }
+        // A recording whose output names no session is one of its own.
+        let unnamed = folder.to_string_lossy();
+        let session = if self.context.session.is_empty() { &*unnamed } else { &*self.context.session };
+        let (key, asked) = (key(&["prompt", session, &text]), asked(session, &text));
+        let (body, is_cut) = body(&text);
+        piece.cut += usize::from(is_cut);
+        if !body.is_empty() {
+            let (time, scope, kind) = (at.as_millis() / 1_000, scope_of(&mut self.scope, &self.context), EntryKind::Prompt);
+            let (tool, error, subagent, streamed) = (String::new(), false, false, true);
+            let entry = Entry { time, scope, kind, key, asked, tool, error, subagent, streamed, offset, len, part, body };
+            piece.push(entry);
+        }
+    }
+
     /// Reads a line. Returns whether it could be read.
     fn line(&mut self, line: &[u8], offset: u64, piece: &mut Piece) -> bool {
         let text = match simdutf8::basic::from_utf8(line) {
@@ -217,15 +272,17 @@ impl LineReader {
         let mut calls = std::mem::take(&mut self.context.calls);
         transcripts::said(self.agent, value, &mut self.context, &mut |context, said| {
             let tool = Context::tool_of(&mut calls, &said);
-            let (body, is_cut) = body(&said);
+            let (body, is_cut) = body(&said.text);
             piece.cut += usize::from(is_cut);
             if !body.is_empty() {
                 let scope = scope_of(scope, context);
                 let len = line.len() as u64;
                 let Said { kind, key, error, .. } = said;
                 let Context { time, subagent, streamed, .. } = *context;
-                let time = time / 1_000;
-                piece.entries.push(Entry { time, scope, kind, key, tool, error, subagent, streamed, offset, len, part, body });
+                let (time, is_asked) = (time / 1_000, kind == EntryKind::Prompt && !subagent);
+                let asked = if is_asked { asked(&context.session, &said.text) } else { 0 };
+                let entry = Entry { time, scope, kind, key, asked, tool, error, subagent, streamed, offset, len, part, body };
+                piece.push(entry);
             }
             part += 1;
         });
@@ -235,8 +292,7 @@ impl LineReader {
 }
 
 /// Returns the words of a text, and whether the middle was left out.
-fn body(said: &Said<'_>) -> (String, bool) {
-    let text = &*said.text;
+fn body(text: &str) -> (String, bool) {
     let mut body = String::new();
     if text.len() <= BEGINNING + END {
         add_words(text, &mut body);
@@ -246,6 +302,11 @@ fn body(said: &Said<'_>) -> (String, bool) {
     add_words(&text[..near(BEGINNING)], &mut body);
     add_words(&text[near(text.len() - END)..], &mut body);
     (body, true)
+}
+
+/// Hashes a prompt of a session. A transcript has it with a time of its own, and what was sent need not end as it does there.
+fn asked(session: &str, text: &str) -> u64 {
+    key(&["asked", session, text.trim()]).max(1)
 }
 
 fn scope_of(known: &mut Option<Arc<Scope>>, context: &Context) -> Arc<Scope> {

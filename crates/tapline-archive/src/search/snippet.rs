@@ -10,6 +10,7 @@ use tapline_recording::Redactor;
 use super::query::Term;
 use super::reading::open;
 use super::words::each_word;
+use crate::prompts::{sent_file, sent_text};
 use crate::said::Context;
 use crate::transcripts;
 
@@ -49,9 +50,11 @@ impl FoundText {
         redactor: &Redactor,
     ) -> io::Result<Option<Self>> {
         let mut bytes = Vec::new();
-        open(path, line.start)?.take(line.end - line.start).read_to_end(&mut bytes)?;
-        let raw = part_of(agent, &bytes, part);
-        let clean = part_of(agent, &redactor.line(&bytes), part);
+        let sent = sent_file(path, part);
+        open(sent.as_deref().unwrap_or(path), line.start)?.take(line.end - line.start).read_to_end(&mut bytes)?;
+        let part_of = |bytes: &[u8]| if sent.is_some() { sent_text(bytes, part) } else { part_of(agent, bytes, part) };
+        let raw = part_of(&bytes);
+        let clean = part_of(&redactor.line(&bytes));
         Ok(raw.zip(clean).map(|(raw, clean)| Self { raw, clean: redactor.text(&clean).into_owned() }))
     }
 

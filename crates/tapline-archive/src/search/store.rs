@@ -10,7 +10,7 @@ use crate::error::ArchiveError;
 use crate::facts::hash_of_bytes;
 
 /// The version of the tables and of what a word is. An index of another version is built again.
-const VERSION: i64 = 2;
+const VERSION: i64 = 3;
 /// The number of a text begins with its second, so that the newest come first without sorting. This many bits tell the
 /// texts of one second apart; where that is not enough, the next second is used.
 pub(super) const BITS: u32 = 10;
@@ -66,6 +66,10 @@ CREATE TABLE copies (        -- other files of the same session that have a text
     PRIMARY KEY (entry, file)
 ) WITHOUT ROWID;
 CREATE INDEX copies_by_file ON copies (file);
+CREATE TABLE asked (         -- the key of each prompt, by a hash of its session and its words
+    words INTEGER PRIMARY KEY,
+    key INTEGER NOT NULL
+);
 CREATE VIRTUAL TABLE text USING fts5 (body, marks, content = '', contentless_delete = 1, tokenize = 'ascii');
 CREATE VIRTUAL TABLE vocabulary USING fts5vocab (text, row);
 INSERT INTO text (text, rank) VALUES ('hashsize', 33554432);

@@ -158,7 +158,8 @@ impl TextIndex {
             let (agent, from) = earlier.map_or((None, 0), |earlier| (earlier.agent, earlier.offset));
             let context = earlier.and_then(|earlier| postcard::from_bytes(&earlier.context).ok());
             files.push((found, before.is_some() && earlier.is_none()));
-            jobs.push(Job { path: &found.path, agent, len: found.len, from, context: context.unwrap_or_else(|| first(found)) });
+            let context = context.unwrap_or_else(|| first(found));
+            jobs.push(Job { path: &found.path, recording: found.recording.as_deref(), agent, len: found.len, from, context });
         }
         let mut updated = TextUpdated::default();
         let mut so_far = Progress { read: 0, of: jobs.iter().map(|job| job.len.saturating_sub(job.from)).sum() };

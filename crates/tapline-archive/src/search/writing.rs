@@ -54,9 +54,13 @@ pub(super) struct About {
     pub(super) tool: i64,
 }
 
+/// The bit of texts that are of a stream.
+const STREAMED: i64 = 1 << 5;
+
 impl About {
     fn number(self) -> i64 {
-        let flags = i64::from(self.error) << 3 | i64::from(self.subagent) << 4 | i64::from(self.streamed) << 5;
+        let streamed = if self.streamed { STREAMED } else { 0 };
+        let flags = i64::from(self.error) << 3 | i64::from(self.subagent) << 4 | streamed;
         self.kind.number() | flags | i64::from(self.repeated) << 6 | self.tool << 7
     }
 
@@ -127,7 +131,7 @@ impl<'f> Writer<'f> {
 
     /// Takes a piece of a file, and writes if there is enough.
     pub(super) fn take(&mut self, db: &mut Connection, job: usize, piece: Piece) -> rusqlite::Result<()> {
-        self.bytes += piece.entries.iter().map(|entry| entry.body.len() + 200).sum::<usize>();
+        self.bytes += piece.bytes;
         self.entries.extend(piece.entries.into_iter().map(|entry| (job, entry)));
         let Piece { agent, end, context, last, .. } = piece;
         self.read.insert(job, Read { agent, end, context, last });
@@ -174,7 +178,7 @@ impl<'f> Writer<'f> {
     ) -> rusqlite::Result<()> {
         let (scope, numbers) = self.scope(db, job, &entry.scope, agent)?;
         let [at, len, part] = [entry.offset.cast_signed(), entry.len.cast_signed(), entry.part.into()];
-        let key = entry.key.cast_signed();
+        let key = statements.key_of(entry)?;
         let known = statements.with_key(key)?;
         // A stream knows less about a text than a transcript: not the branch, and often not the time.
         let is_same = |row: &&Repeated| row.session == numbers.session && (entry.streamed || !row.about.streamed);
@@ -279,6 +283,9 @@ struct Statements<'t> {
     copy: Statement<'t>,
     text: Statement<'t>,
     last: Statement<'t>,
+    asked: Statement<'t>,
+    ask: Statement<'t>,
+    rekey: Statement<'t>,
     /// The next free number of each second.
     next: HashMap<u64, i64>,
     /// Seconds without a free number, and where the next one was found.
@@ -297,9 +304,30 @@ impl<'t> Statements<'t> {
             copy: db.prepare("INSERT OR IGNORE INTO copies (entry, file, at, len, part) VALUES (?, ?, ?, ?, ?)")?,
             text: db.prepare("INSERT INTO text (rowid, body, marks) VALUES (?, ?, ?)")?,
             last: db.prepare("SELECT max(id) FROM entries WHERE id BETWEEN ? AND ?")?,
+            asked: db.prepare("SELECT key FROM asked WHERE words = ?")?,
+            ask: db.prepare("INSERT OR REPLACE INTO asked (words, key) VALUES (?, ?)")?,
+            rekey: db.prepare("UPDATE entries SET key = ?2 WHERE key = ?1 AND about & ?3")?,
             next: HashMap::new(),
             full: HashMap::new(),
         })
+    }
+
+    /// Returns the key of a text. A prompt that was sent has the key of the same prompt in the session's transcript, which is
+    /// another one by itself: the transcript knows when it was. Whichever is read first, the two are one.
+    fn key_of(&mut self, entry: &Entry) -> rusqlite::Result<i64> {
+        let (own, words) = (entry.key.cast_signed(), entry.asked.cast_signed());
+        if words == 0 {
+            return Ok(own);
+        }
+        let known: Option<i64> = self.asked.query_row([words], |row| row.get(0)).optional()?;
+        match known {
+            Some(known) if entry.streamed => return Ok(known),
+            Some(known) if known != own => drop(self.rekey.execute([known, own, STREAMED])?),
+            Some(_) => return Ok(own),
+            None => {}
+        }
+        self.ask.execute([words, own])?;
+        Ok(own)
     }
 
     /// Returns the texts with this key.

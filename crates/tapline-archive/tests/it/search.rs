@@ -1,6 +1,7 @@
 //! The text index on transcripts and streams of the real programs, and on files that grow, change and vanish.
 
 mod copies;
+mod prompts;
 
 use std::convert::Infallible;
 use std::fs;

@@ -200,3 +200,47 @@ fn a_limit_of_nothing_is_refused() {
         assert!(ran.err.contains("--limit") && ran.err.contains("it must be at least 1"), "{args:?}: {ran:?}");
     }
 }
+
+#[test]
+fn the_prompt_of_a_recording_without_a_transcript_is_found_listed_and_shown() {
+    let home = Home::new("search-recorded", &[]);
+    let write = |name: &str, file: &str, text: &str| home.write(&format!("tapline/recordings/{name}/{file}"), text);
+    let message = r#"{"type":"user","message":{"role":"user","content":"find the zebra"},"session_id":""}"#;
+    for (name, argv, sent, output) in [
+        (
+            "2026-11-16T10-00-00Z-a",
+            r#""claude","-p","--output-format=stream-json","--input-format=stream-json""#,
+            format!("{message}\n"),
+            "{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"a1\",\"cwd\":\"/x\",\"model\":\"m\"}\n\
+             {\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"done\",\"session_id\":\"a1\"}\n",
+        ),
+        (
+            "2026-11-16T11-00-00Z-b",
+            r#""codex","exec","--json","-""#,
+            "find the zebra\n".to_owned(),
+            "{\"type\":\"thread.started\",\"thread_id\":\"b1\"}\n{\"type\":\"turn.completed\",\"usage\":{}}\n",
+        ),
+    ] {
+        write(name, "meta.json", &format!("{{\"schema\":1,\"argv\":[{argv}],\"started_ms\":1794823200000}}"));
+        write(name, "stdin", &sent);
+        write(name, "stdout", output);
+        write(name, "end.json", "{\"exit_code\":0}");
+    }
+    let found = found(&home, &["search", "zebra", "is:prompt", "--json"]);
+    let mut ids: Vec<&str> = found.as_array().unwrap().iter().map(|session| session["session"].as_str().unwrap()).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, ["a1", "b1"]);
+    for session in found.as_array().unwrap() {
+        assert_eq!(session["title"], "find the zebra");
+        let hits = session["hits"].as_array().unwrap();
+        assert!(hits.len() == 1 && hits[0]["snippet"] == "find the zebra", "{hits:?}");
+        assert!(hits[0]["file"].as_str().unwrap().ends_with("/stdin"), "{hits:?}");
+    }
+    let listed = sessions(&home.run(&["sessions", "--json"]));
+    let titles: Vec<_> = listed.as_array().unwrap().iter().map(|session| (&session["title"], &session["prompts"])).collect();
+    assert_eq!(titles, [(&Value::from("find the zebra"), &Value::from(1)); 2]);
+    for id in ids {
+        let view = home.run(&["view", id]);
+        assert!(view.code == 0 && view.out.contains("find the zebra"), "{view:?}");
+    }
+}
