@@ -7,7 +7,7 @@ use std::ffi::OsString;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tapline_protocol::Agent;
-use tapline_runner::bin_variable;
+use tapline_runner::{bin_variable, package};
 
 /// Returns what would allow calls that were denied for these reasons, in a run with these arguments.
 type Advice = fn(&[&str], &[OsString]) -> String;
@@ -63,6 +63,17 @@ pub(crate) fn about() -> String {
          tapline starts {started}, shows what the agent does, reports how it ended, records everything, and leaves no process behind. \
          It also reads the streams of {streams}, live from a pipe or from a file, without losing a line. It supports {supported}."
     )
+}
+
+/// Says what to do about a program that cannot be started with this exit code.
+pub(crate) fn how_to_get(agent: Agent, code: u8) -> String {
+    let (variable, package) = (bin_variable(agent), package(agent));
+    match code {
+        crate::exit::NOT_FOUND => format!(
+            "install it (npm install -g {package}), or give its path with --bin PATH or {variable}; `tapline doctor` checks your setup"
+        ),
+        _ => format!("check the file, or give another one with --bin PATH or {variable}"),
+    }
 }
 
 /// Describes `--bin`: where tapline finds the agent's program.

@@ -92,6 +92,9 @@ fn advice(error: &(dyn Error + 'static)) -> Option<&'static str> {
     if let Some(SimError::Listen { .. }) = error.downcast_ref() {
         return Some(" (port 0 picks a free port)");
     }
+    if let Some(BrokerError::Unreachable { .. }) = error.downcast_ref() {
+        return Some("; is it running (`nats-server --jetstream` starts one), and is the address right?");
+    }
     if let Some(BrokerError::Untrusted { .. }) = error.downcast_ref() {
         return Some("; --nats-ca names the authority of its certificate, --nats-cert and --nats-key are ours");
     }

@@ -354,9 +354,9 @@ mod tests {
         let fields = [("prompt", json!("do it"))].into_iter().chain(fields);
         let fields = fields.map(|(key, value)| (key.to_owned(), value)).collect();
         let look = |_: &str| Looked::Unknown(None);
-        let mut reading = Reading { fields: &fields, look: &look, base: Path::new("/base"), faults: Vec::new() };
+        let mut reading = Reading::new(&fields, &look, Path::new("/base"));
         let job = reading.job("a-1".to_owned(), "a".to_owned());
-        assert_eq!(reading.faults, Vec::<String>::new());
+        assert_eq!(reading.faults, Vec::new());
         job
     }
 

@@ -12,7 +12,7 @@ use tapline_session::text::with_causes;
 use tapline_session::{Category, parse_duration};
 
 use crate::job::{CutOff, Job, KeepAs, WorktreeRule, Written, plain_name};
-use crate::template::{self, TemplateError};
+use crate::template::{self, Piece, TemplateError};
 
 /// What a job is made from: values by their keys, with places to fill in.
 pub(crate) type Fields = BTreeMap<String, Value>;
@@ -86,12 +86,32 @@ pub(crate) struct Reading<'a> {
     pub(crate) look: &'a dyn Fn(&str) -> Looked,
     /// Paths are meant relative to it.
     pub(crate) base: &'a Path,
-    pub(crate) faults: Vec<String>,
+    pub(crate) faults: Vec<Fault>,
+    /// The keys whose values will be known when an earlier job has ended.
+    pub(crate) later: BTreeSet<String>,
 }
 
-impl Reading<'_> {
-    fn wrong(&mut self, key: &str, why: impl std::fmt::Display) {
-        self.faults.push(format!("{key}: {why}"));
+/// What is wrong with the values of one job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fault {
+    /// The keys whose values are wrong, whatever else the job has. Without any, it is wrong for this job.
+    pub(crate) keys: Vec<String>,
+    pub(crate) why: String,
+}
+
+impl Fault {
+    pub(crate) fn of_job(why: impl Into<String>) -> Self {
+        Self { keys: Vec::new(), why: why.into() }
+    }
+}
+
+impl<'a> Reading<'a> {
+    pub(crate) fn new(fields: &'a Fields, look: &'a dyn Fn(&str) -> Looked, base: &'a Path) -> Self {
+        Self { fields, look, base, faults: Vec::new(), later: BTreeSet::new() }
+    }
+
+    pub(crate) fn wrong(&mut self, key: &str, why: impl std::fmt::Display) {
+        self.faults.push(Fault { keys: vec![key.to_owned()], why: format!("{key}: {why}") });
     }
 
     /// Fills in a text. `None` if that failed, which is noted.
@@ -130,7 +150,13 @@ impl Reading<'_> {
             Value::Bool(flag) => Some(Got::Text(flag.to_string())),
             Value::Null => None,
             Value::Array(_) | Value::Object(_) => {
-                self.wrong(key, "a single value is expected");
+                let like = match key {
+                    "fork" | "clean_env" | "worktree" => "true",
+                    "max_turns" | "retry" | "max_budget_usd" => "3",
+                    "timeout" | "idle_timeout" | "retry_delay" => "\"10m\"",
+                    _ => "\"a text\"",
+                };
+                self.wrong(key, format!("one value is expected, such as {like}, not a list or a table"));
                 None
             }
         }
@@ -140,7 +166,10 @@ impl Reading<'_> {
     pub(crate) fn text(&mut self, key: &str) -> Option<String> {
         match self.got(key)? {
             Got::Text(text) => Some(text).filter(|text| !text.is_empty()),
-            Got::Later => None,
+            Got::Later => {
+                self.later.insert(key.to_owned());
+                None
+            }
         }
     }
 
@@ -180,19 +209,23 @@ impl Reading<'_> {
 
     /// Several texts: a list, or one text with commas.
     fn list(&mut self, key: &str) -> Vec<String> {
-        let Some(Value::Array(items)) = self.fields.get(key) else {
-            let split =
-                |text: String| text.split(',').map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect();
-            return self.text(key).map(split).unwrap_or_default();
+        let items = match self.fields.get(key) {
+            Some(Value::Array(items)) if items.iter().all(Value::is_string) => items,
+            Some(Value::Array(_) | Value::Object(_)) => {
+                self.wrong(key, format!("a list of texts is expected, such as {}", list_like(key)));
+                return Vec::new();
+            }
+            _ => {
+                let split =
+                    |text: String| text.split(',').map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect();
+                return self.text(key).map(split).unwrap_or_default();
+            }
         };
         let mut list = Vec::new();
-        for item in items {
-            match item {
-                Value::String(text) => match self.filled(key, text) {
-                    Some(Got::Text(text)) => list.push(text),
-                    Some(Got::Later) | None => {}
-                },
-                _ => self.wrong(key, "a list of texts is expected"),
+        for text in items.iter().filter_map(Value::as_str) {
+            match self.filled(key, text) {
+                Some(Got::Text(text)) => list.push(text),
+                Some(Got::Later) | None => {}
             }
         }
         list
@@ -240,7 +273,8 @@ impl Reading<'_> {
             }),
         };
         if prompt.as_deref().is_none_or(|prompt| prompt.trim().is_empty()) {
-            self.wrong("prompt", "there is none");
+            let keys = ["prompt", "prompt_file"].map(str::to_owned).to_vec();
+            self.faults.push(Fault { keys, why: "prompt: there is none".to_owned() });
         }
         prompt
     }
@@ -254,7 +288,7 @@ impl Reading<'_> {
         });
         let base = self.text("base");
         if keep.flatten().is_none() && base.is_some() {
-            self.wrong("base", "only a job with a worktree has a commit to begin with");
+            self.faults.push(Fault::of_job("base: only a job with a worktree has a commit to begin with"));
         }
         Some(WorktreeRule { base: base.unwrap_or_else(|| "HEAD".to_owned()), keep: keep.flatten()? })
     }
@@ -360,6 +394,35 @@ impl Reading<'_> {
         }
         Some(name)
     }
+}
+
+/// A list that the key can have.
+fn list_like(key: &str) -> &'static str {
+    match key {
+        "env" => "[\"GH_TOKEN\", \"LANG\"]: names of variables, without values",
+        "labels" | "worker" => "[\"repo=api\", \"gpu=yes\"]",
+        "allowed_tools" | "disallowed_tools" => "[\"Read\", \"Bash(git:*)\"]",
+        "retry_on" => "[\"rate_limit\", \"timeout\"]",
+        "add_dir" => "[\"../docs\"]",
+        "mcp_config" => "[\"servers.json\"]",
+        _ => "[\"--flag\", \"value\"]",
+    }
+}
+
+/// All texts in a value.
+pub(crate) fn texts_of(value: &Value) -> Vec<&str> {
+    match value {
+        Value::String(text) => vec![text],
+        Value::Array(items) => items.iter().flat_map(texts_of).collect(),
+        Value::Object(map) => map.values().flat_map(texts_of).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Whether a value has places to fill in.
+pub(crate) fn has_places(value: &Value) -> bool {
+    let is_place = |piece: &Piece<'_>| matches!(piece, Piece::Place(_));
+    texts_of(value).into_iter().any(|text| template::pieces(text).is_ok_and(|pieces| pieces.iter().any(is_place)))
 }
 
 /// How many bytes a label may have.

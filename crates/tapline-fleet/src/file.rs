@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 use tapline_session::text::nearest;
+use toml::de::{DeTable, DeValue};
 
 use crate::csv;
-use crate::fields::{Fields, KEYS};
-use crate::plan::{Entry, Mistake, Mistakes, Plan, Row, RunsOn, Source};
+use crate::fields::{Fields, KEYS, texts_of};
+use crate::mistake::{Mistake, Mistakes, Place};
+use crate::plan::{Entry, Plan, Row, RunsOn, Source};
 use crate::template::{self, Piece};
 
 /// Why there is no plan.
@@ -59,10 +61,10 @@ impl Plan {
         // Mistakes of one kind do not hide those of another.
         match (Self::new(Source { base, name, entries }, on), faults.is_empty()) {
             (Ok(plan), true) => Ok(plan),
-            (Ok(_), false) => Err(Mistakes(faults).into()),
+            (Ok(_), false) => Err(Mistakes::sorted(faults).into()),
             (Err(Mistakes(more)), is_empty) => {
                 let more = more.into_iter().filter(|fault| is_empty || !fault.why.starts_with("it has no jobs"));
-                Err(Mistakes(faults.into_iter().chain(more).collect()).into())
+                Err(Mistakes::sorted(faults.into_iter().chain(more).collect()).into())
             }
         }
     }
@@ -102,68 +104,89 @@ struct FileReader<'d> {
 }
 
 impl FileReader<'_> {
-    fn wrong(&mut self, place: &str, why: impl Into<String>) {
-        self.faults.push(Mistake { place: place.to_owned(), why: why.into() });
+    fn wrong(&mut self, place: &Place, why: impl Into<String>) {
+        self.faults.push(Mistake::new(place, why));
+    }
+
+    /// The whole file.
+    fn whole(&self) -> Place {
+        Place::new(0, self.name.as_str())
+    }
+
+    /// Where values stand that come from the command line.
+    fn homes(&self) -> BTreeMap<String, Place> {
+        self.defaults.keys().map(|key| (key.clone(), Place::new(0, "command line"))).collect()
     }
 
     fn toml(&mut self, text: &str) -> Vec<Entry> {
-        let name = self.name.clone();
+        let (name, whole) = (self.name.clone(), self.whole());
         let table: toml::Table = match text.parse() {
             Ok(table) => table,
             Err(error) => {
                 let at = error.span().map_or(0, |span| span.start);
                 let line = text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1;
-                self.wrong(&format!("{name}, line {line}"), error.message());
+                self.wrong(&Place::new(at, format!("{name}, line {line}")), error.message());
                 return Vec::new();
             }
         };
         let Ok(Value::Object(mut table)) = serde_json::to_value(table) else { return Vec::new() };
-        let mut defaults = self.defaults.clone();
+        let offsets = Offsets::of(text);
+        let (mut defaults, mut homes) = (self.defaults.clone(), self.homes());
         match table.remove("defaults") {
             Some(Value::Object(own)) => {
-                let place = format!("{name}, [defaults]");
-                self.check_keys(&place, &own);
+                let here = homes_of(&offsets.defaults, &Place::new(0, format!("{name}, [defaults]")), &own);
+                self.check_keys(&here, &own);
                 for key in ["name", "step", "rows"].iter().filter(|key| own.contains_key(**key)) {
-                    self.wrong(&place, format!("`{key}` belongs into each [[job]]"));
+                    self.wrong(&here[*key], format!("`{key}` belongs into each [[job]]"));
                 }
+                homes.extend(here);
                 defaults.extend(own);
             }
-            Some(_) => self.wrong(&name, "`defaults` is a table: write [defaults] on a line of its own"),
+            Some(_) => self.wrong(&whole, "`defaults` is a table: write [defaults] on a line of its own"),
             None => {}
         }
         let jobs = match table.remove("job") {
             Some(Value::Array(jobs)) => jobs,
             Some(_) => {
-                self.wrong(&name, "`job` is a list: write [[job]] on a line of its own before each");
+                self.wrong(&whole, "`job` is a list: write [[job]] on a line of its own before each");
                 Vec::new()
             }
             None => Vec::new(),
         };
         for key in table.keys() {
-            self.wrong(&name, format!("`{key}` is not a key of a job file: it has [defaults] and [[job]]"));
+            self.wrong(&whole, format!("`{key}` is not a key of a job file: it has [defaults] and [[job]]"));
         }
         let mut entries = Vec::new();
         for (number, job) in (1..).zip(jobs) {
             let Value::Object(own) = job else {
-                self.wrong(&name, "`job` is a list of tables: write [[job]] on a line of its own before each");
+                self.wrong(&whole, "`job` is a list of tables: write [[job]] on a line of its own before each");
                 continue;
             };
             let called = own.get("name").and_then(Value::as_str).map(|name| format!(" (`{name}`)")).unwrap_or_default();
-            let place = format!("{name}, job {number}{called}");
-            self.check_keys(&place, &own);
+            let nothing = BTreeMap::new();
+            let keys = offsets.jobs.get(number - 1).unwrap_or(&nothing);
+            let begin = keys.values().min().copied().unwrap_or(text.len());
+            let place = Place::new(begin, format!("{name}, job {number}{called}"));
+            let here = homes_of(keys, &place, &own);
+            self.check_keys(&here, &own);
+            let homes = homes.clone().into_iter().chain(here).collect();
             let fields: Fields = defaults.clone().into_iter().chain(own).collect();
-            entries.push(self.entry(place, fields));
+            entries.push(self.entry(place, fields, homes));
         }
         entries
     }
 
     /// Takes the rows out of the fields.
-    fn entry(&mut self, place: String, mut fields: Fields) -> Entry {
+    fn entry(&mut self, place: Place, mut fields: Fields, homes: BTreeMap<String, Place>) -> Entry {
         let rows = match fields.remove("rows") {
             Some(Value::String(file)) => Some(self.rows_of_file(&place, &file)),
             Some(Value::Array(rows)) => {
                 let rows: Vec<_> = (1..).zip(rows).collect();
-                Some(rows.into_iter().filter_map(|(number, row)| self.row(format!("{place}, row {number}"), row)).collect())
+                Some(
+                    rows.into_iter()
+                        .filter_map(|(number, row)| self.row(place.row(number, format!("{place}, row {number}")), row))
+                        .collect(),
+                )
             }
             Some(_) => {
                 self.wrong(&place, "rows: the name of a file is expected, or a list of tables");
@@ -175,22 +198,22 @@ impl FileReader<'_> {
         match (&rows, fields.get("for_each")) {
             (None, Some(Value::Array(items))) => {
                 let row = |(number, item): (usize, &Value)| Row {
-                    place: format!("{place}, item {number}"),
+                    place: place.row(number, format!("{place}, item {number}")),
                     columns: BTreeMap::from([("item".to_owned(), text_of(item))]),
                 };
                 let rows = (1..).zip(items).map(row).collect();
                 fields.remove("for_each");
-                Entry { place, fields, rows: Some(rows) }
+                Entry { place, fields, rows: Some(rows), homes }
             }
             (_, Some(Value::Array(_))) => {
                 self.wrong(&place, "for_each: a job has either rows or a list of its own");
-                Entry { place, fields, rows }
+                Entry { place, fields, rows, homes }
             }
-            _ => Entry { place, fields, rows },
+            _ => Entry { place, fields, rows, homes },
         }
     }
 
-    fn row(&mut self, place: String, row: Value) -> Option<Row> {
+    fn row(&mut self, place: Place, row: Value) -> Option<Row> {
         let Value::Object(columns) = row else {
             self.wrong(&place, "a row is an object: {\"column\": \"value\"}");
             return None;
@@ -199,7 +222,7 @@ impl FileReader<'_> {
     }
 
     /// The rows of another file.
-    fn rows_of_file(&mut self, place: &str, file: &str) -> Vec<Row> {
+    fn rows_of_file(&mut self, place: &Place, file: &str) -> Vec<Row> {
         let path = self.base.join(file);
         let text = match read_text(&path) {
             Ok(text) => text,
@@ -209,9 +232,9 @@ impl FileReader<'_> {
             }
         };
         match kind_of(&path) {
-            Some(FileKind::Table) => self.table_rows(file, &text).1,
+            Some(FileKind::Table) => self.table_rows(|line| place.row(line, format!("{file}, line {line}")), &text).1,
             Some(FileKind::Lines) => {
-                let rows = self.objects(file, &text);
+                let rows = self.objects(|line| place.row(line, format!("{file}, line {line}")), &text);
                 rows.into_iter().filter_map(|(place, row)| self.row(place, Value::Object(row))).collect()
             }
             Some(FileKind::Toml) | None => {
@@ -222,14 +245,19 @@ impl FileReader<'_> {
     }
 
     /// The objects of a file of JSON lines, each with its place.
-    fn objects(&mut self, file: &str, text: &str) -> Vec<(String, Map<String, Value>)> {
+    fn objects(&mut self, place: impl Fn(usize) -> Place, text: &str) -> Vec<(Place, Map<String, Value>)> {
         let mut objects = Vec::new();
         for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
-            let place = format!("{file}, line {number}");
+            let place = place(number);
             match serde_json::from_str(line) {
                 Ok(Value::Object(object)) => objects.push((place, object)),
                 Ok(_) => self.wrong(&place, "a line is an object: {\"prompt\": \"…\"}"),
-                Err(error) => self.wrong(&place, format!("this is not JSON: {error}")),
+                Err(error) => {
+                    // Its line would be that of this text, which is always 1.
+                    let told = error.to_string();
+                    let what = told.rsplit_once(" at line ").map_or(told.as_str(), |(what, _)| what);
+                    self.wrong(&place, format!("this is not JSON: {what} at column {}", error.column()));
+                }
             }
         }
         objects
@@ -240,14 +268,17 @@ impl FileReader<'_> {
         let stem = Path::new(&self.name).file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let name = self.name.clone();
         let mut entries = Vec::new();
-        for (number, (place, object)) in (1..).zip(self.objects(&name, text)) {
+        let place = |line: usize| Place::new(line, format!("{name}, line {line}"));
+        for (number, (place, object)) in (1..).zip(self.objects(place, text)) {
             let (own, columns): (Map<_, _>, Map<_, _>) = object.into_iter().partition(|(key, _)| KEYS.contains(&key.as_str()));
+            let mut homes = self.homes();
+            homes.retain(|key, _| !own.contains_key(key));
             let mut fields: Fields = self.defaults.clone().into_iter().chain(own).collect();
             fields.entry("name".to_owned()).or_insert_with(|| format!("{stem}-{number}").into());
             fields.entry("step".to_owned()).or_insert_with(|| stem.clone().into());
             self.check_columns(&place, columns.keys().map(String::as_str), &fields);
             let row = self.row(place.clone(), Value::Object(columns)).filter(|row| !row.columns.is_empty());
-            let mut entry = self.entry(place, fields);
+            let mut entry = self.entry(place, fields, homes);
             entry.rows = entry.rows.or(row.map(|row| vec![row]));
             entries.push(entry);
         }
@@ -257,17 +288,18 @@ impl FileReader<'_> {
     /// Each row is a job. A column with the name of a key is this key's value.
     fn table(&mut self, text: &str) -> Vec<Entry> {
         let name = self.name.clone();
-        let (columns, rows) = self.table_rows(&name, text);
-        let mut fields = self.defaults.clone();
+        let (columns, rows) = self.table_rows(|line| Place::new(line, format!("{name}, line {line}")), text);
+        let (mut fields, mut homes) = (self.defaults.clone(), self.homes());
         for column in columns.iter().filter(|column| KEYS.contains(&column.as_str())) {
+            homes.remove(column);
             fields.insert(column.clone(), format!("{{{column}}}").into());
         }
-        self.check_columns(&name, columns.iter().map(String::as_str).filter(|column| !KEYS.contains(column)), &fields);
-        vec![Entry { place: name, fields, rows: Some(rows) }]
+        let place = self.whole();
+        self.check_columns(&place, columns.iter().map(String::as_str).filter(|column| !KEYS.contains(column)), &fields);
+        vec![Entry { place, fields, rows: Some(rows), homes }]
     }
 
-    fn table_rows(&mut self, file: &str, text: &str) -> (Vec<String>, Vec<Row>) {
-        let place = |line: usize| format!("{file}, line {line}");
+    fn table_rows(&mut self, place: impl Fn(usize) -> Place, text: &str) -> (Vec<String>, Vec<Row>) {
         let lines = match csv::lines(text) {
             Ok(lines) => lines,
             Err((line, why)) => {
@@ -277,7 +309,7 @@ impl FileReader<'_> {
         };
         let mut lines = lines.into_iter();
         let Some(head) = lines.next() else {
-            self.wrong(file, "it is empty: its first line names the columns");
+            self.wrong(&place(1), "it is empty: its first line names the columns");
             return (Vec::new(), Vec::new());
         };
         let columns: Vec<String> = head.fields.iter().map(|column| column.trim().to_owned()).collect();
@@ -301,16 +333,17 @@ impl FileReader<'_> {
         (columns, rows)
     }
 
-    fn check_keys(&mut self, place: &str, own: &Map<String, Value>) {
+    /// Each key stands at its home.
+    fn check_keys(&mut self, homes: &BTreeMap<String, Place>, own: &Map<String, Value>) {
         for key in own.keys().filter(|key| !KEYS.contains(&key.as_str())) {
             let meant =
                 nearest(key, KEYS.iter().copied()).map(|meant| format!(": did you mean `{meant}`?")).unwrap_or_default();
-            self.wrong(place, format!("`{key}` is not a key of a job{meant}"));
+            self.wrong(&homes[key], format!("`{key}` is not a key of a job{meant}"));
         }
     }
 
     /// A column that no text uses is most likely a key that is misspelt, if it looks like one.
-    fn check_columns<'c>(&mut self, place: &str, columns: impl Iterator<Item = &'c str>, fields: &Fields) {
+    fn check_columns<'c>(&mut self, place: &Place, columns: impl Iterator<Item = &'c str>, fields: &Fields) {
         let texts: Vec<&str> = fields.values().flat_map(texts_of).collect();
         let is_used = |column: &str| {
             let uses = |text: &&str| template::pieces(text).is_ok_and(|pieces| pieces.contains(&Piece::Place(column)));
@@ -324,14 +357,35 @@ impl FileReader<'_> {
     }
 }
 
-/// All texts in a value.
-fn texts_of(value: &Value) -> Vec<&str> {
-    match value {
-        Value::String(text) => vec![text],
-        Value::Array(items) => items.iter().flat_map(texts_of).collect(),
-        Value::Object(map) => map.values().flat_map(texts_of).collect(),
-        _ => Vec::new(),
+/// Where the keys of a TOML file stand, in bytes: those of [defaults], and those of each job.
+#[derive(Default)]
+struct Offsets {
+    defaults: BTreeMap<String, usize>,
+    jobs: Vec<BTreeMap<String, usize>>,
+}
+
+impl Offsets {
+    fn of(text: &str) -> Self {
+        let keys = |value: &DeValue<'_>| match value {
+            DeValue::Table(table) => table.keys().map(|key| (key.get_ref().to_string(), key.span().start)).collect(),
+            _ => BTreeMap::new(),
+        };
+        let mut offsets = Self::default();
+        let Ok(table) = DeTable::parse(text) else { return offsets };
+        for (key, value) in table.get_ref() {
+            match (&**key.get_ref(), value.get_ref()) {
+                ("defaults", value) => offsets.defaults = keys(value),
+                ("job", DeValue::Array(jobs)) => offsets.jobs = jobs.iter().map(|job| keys(job.get_ref())).collect(),
+                _ => {}
+            }
+        }
+        offsets
     }
+}
+
+/// Where each key of a table stands: the table itself, in the order of the file.
+fn homes_of(offsets: &BTreeMap<String, usize>, place: &Place, own: &Map<String, Value>) -> BTreeMap<String, Place> {
+    own.keys().map(|key| (key.clone(), offsets.get(key).map_or_else(|| place.clone(), |at| place.moved(*at)))).collect()
 }
 
 fn text_of(value: &Value) -> String {

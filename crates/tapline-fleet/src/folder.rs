@@ -9,7 +9,8 @@ use rustix::fs::{FlockOperation, flock};
 use tapline_recording::{Store, create_private_folder, recording_name};
 
 use crate::journal;
-use crate::plan::{Mistakes, Plan, RunsOn, Source};
+use crate::mistake::Mistakes;
+use crate::plan::{Plan, RunsOn, Source};
 use crate::worktree::Places;
 
 /// Why a batch cannot be begun or resumed.

@@ -40,6 +40,7 @@ mod identity;
 mod job;
 mod journal;
 mod limits;
+mod mistake;
 #[cfg(feature = "nats")]
 mod nats;
 mod note;
@@ -64,6 +65,7 @@ pub use estimate::median_costs;
 pub use file::{EXAMPLE, JobFileError};
 pub use folder::{BatchError, BatchFolder};
 pub use job::{CutOff, Job, KeepAs, WorktreeRule, Written};
+pub use mistake::{Mistake, Mistakes};
 #[cfg(feature = "nats")]
 pub use nats::{
     Broker, BrokerError, CollectNews, CollectOptions, Collected, Nats, NatsError, Outbox, Post, RecordingCollector, Sealed,
@@ -72,7 +74,7 @@ pub use nats::{
 pub use note::{AccountLimit, BatchNote, RunAgain, RunBegun};
 #[cfg(feature = "s3")]
 pub use partitions::{PartitionedStore, PartitionsError, PartitionsWritten};
-pub use plan::{Mistake, Mistakes, Plan, PlannedStep, RunsOn};
+pub use plan::{Plan, PlannedStep, RunsOn};
 pub use result::{JobOutcome, JobResult, worst_exit_code};
 pub use state::Halt;
 pub use summary::{counted, json, junit, markdown};

@@ -1,56 +1,40 @@
 //! The plan of a batch: the jobs of all steps, and which of them wait for which. It is checked as a whole before anything starts.
 
+mod check;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tapline_runner::StartError;
-use tapline_session::text::{nearest, with_causes};
+use tapline_session::text::nearest;
 
 use crate::fields::{Fields, Looked, Reading};
 use crate::job::{Job, plain_name};
+use crate::mistake::{Mistake, Mistakes, Place};
 use crate::reference::{Condition, Reference, at};
 use crate::result::JobResult;
 use crate::template::{self, Piece};
 use crate::waits::Waits;
-
-/// What is wrong with a job file, and where.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
-pub struct Mistake {
-    /// Where: `jobs.csv, line 4`.
-    pub place: String,
-    /// What.
-    pub why: String,
-}
-
-impl std::fmt::Display for Mistake {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { place, why } = self;
-        write!(f, "{place}: {why}")
-    }
-}
-
-/// Everything that is wrong with a job file.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
-pub struct Mistakes(pub Vec<Mistake>);
+use check::Checks;
 
 /// An entry of a job file: a template, and the rows that it is filled with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Entry {
-    pub(crate) place: String,
+    pub(crate) place: Place,
     pub(crate) fields: Fields,
     /// Without rows, it is one job.
     pub(crate) rows: Option<Vec<Row>>,
+    /// Where the value of a key stands, if it is not the place of the entry.
+    #[serde(skip)]
+    pub(crate) homes: BTreeMap<String, Place>,
 }
 
 /// A row of a table: its columns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Row {
-    pub(crate) place: String,
+    pub(crate) place: Place,
     pub(crate) columns: BTreeMap<String, String>,
 }
 
@@ -62,6 +46,8 @@ pub enum RunsOn {
     ThisMachine,
     /// On workers: folders and programs are theirs.
     Workers,
+    /// Nowhere: only the file itself is checked.
+    Nowhere,
 }
 
 /// What a plan is made from. It can be written and read back.
@@ -79,7 +65,7 @@ pub(crate) struct Source {
 pub(crate) struct Node {
     pub(crate) name: String,
     pub(crate) step: String,
-    pub(crate) place: String,
+    place: Place,
     entry: usize,
     row: Option<usize>,
     needs: Vec<Need>,
@@ -145,13 +131,14 @@ impl Plan {
     /// Checks everything and makes the plan, or lists all that is wrong.
     pub(crate) fn new(source: Source, on: RunsOn) -> Result<Self, Mistakes> {
         let (plan, mut faults) = Self::connected(source);
+        let mut checks = Checks::on(on);
         for node in 0..plan.nodes.len() {
-            plan.check_job(node, on, &mut faults);
+            faults.extend(plan.check_job(node, &mut checks));
         }
         if plan.nodes.is_empty() && faults.is_empty() {
-            faults.push(Mistake { place: plan.source.name.clone(), why: "it has no jobs".to_owned() });
+            faults.push(Mistake::new(&Place::new(0, plan.source.name.as_str()), "it has no jobs"));
         }
-        if faults.is_empty() { Ok(plan) } else { Err(Mistakes(faults)) }
+        if faults.is_empty() { Ok(plan) } else { Err(Mistakes::sorted(faults)) }
     }
 
     /// Makes the plan of a batch in which these jobs have ended. What is wrong with others fails them one by one, unless all are wrong: then
@@ -159,19 +146,19 @@ impl Plan {
     pub(crate) fn again(source: Source, ended: &BTreeSet<String>, on: RunsOn) -> Result<Self, Mistakes> {
         let (plan, mut faults) = Self::connected(source);
         if !faults.is_empty() {
-            return Err(Mistakes(faults));
+            return Err(Mistakes::sorted(faults));
         }
-        let mut is_sound = false;
+        let (mut checks, mut is_sound) = (Checks::on(on), false);
         for (at, node) in plan.nodes.iter().enumerate() {
             // Of a list, the first item has ended.
             if ended.contains(&node.name) || node.for_each.is_some() && ended.contains(&format!("{}-1", node.name)) {
                 continue;
             }
-            let before = faults.len();
-            plan.check_job(at, on, &mut faults);
-            is_sound |= before == faults.len();
+            let found = plan.check_job(at, &mut checks);
+            is_sound |= found.is_empty();
+            faults.extend(found);
         }
-        if faults.is_empty() || is_sound { Ok(plan) } else { Err(Mistakes(faults)) }
+        if faults.is_empty() || is_sound { Ok(plan) } else { Err(Mistakes::sorted(faults)) }
     }
 
     /// Makes the plan without looking at what jobs need from this machine.
@@ -228,7 +215,7 @@ impl Plan {
             Some(text) => Looked::Text(text.clone()),
             None => Looked::Unknown(None),
         };
-        let mut reading = Reading { fields: &entry.fields, look: &look, base: &self.source.base, faults: Vec::new() };
+        let mut reading = Reading::new(&entry.fields, &look, &self.source.base);
         let number = row_at.unwrap_or(entry_at) + 1;
         let is_alone = entry.rows.as_ref().is_none_or(|rows| rows.len() == 1);
         let named = reading.name("name").filter(|name| !name.is_empty());
@@ -250,12 +237,12 @@ impl Plan {
         let condition = reading.text("if").and_then(|text| match Condition::parse(&text) {
             Ok(condition) => Some(condition),
             Err(why) => {
-                reading.faults.push(format!("if: {why}"));
+                reading.wrong("if", why);
                 None
             }
         });
         let for_each = entry.fields.get("for_each").and_then(Value::as_str).map(str::to_owned);
-        faults.extend(reading.faults.into_iter().map(|why| Mistake { place: place.clone(), why }));
+        faults.extend(reading.faults.into_iter().map(|fault| Mistake::new(entry.place_of(&place, &fault.keys), fault.why)));
         Node { name, step, place, entry: entry_at, row: row_at, needs: Vec::new(), for_each, condition }
     }
 
@@ -269,10 +256,10 @@ impl Plan {
                 node.name.rsplit_once('-').filter(|(list, number)| lists.contains(list) && number.parse::<usize>().is_ok());
             if let Some(other) = seen.insert(&node.name, node) {
                 let why = format!("the name `{}` is taken by {}: give it another `name`", node.name, other.place);
-                faults.push(Mistake { place: node.place.clone(), why });
+                faults.push(Mistake::new(&node.place, why));
             } else if let Some((list, _)) = of_list {
                 let why = format!("the name `{}` can be that of an item of `{list}`: give it another `name`", node.name);
-                faults.push(Mistake { place: node.place.clone(), why });
+                faults.push(Mistake::new(&node.place, why));
             }
         }
     }
@@ -287,7 +274,7 @@ impl Plan {
         let names: BTreeMap<String, usize> = self.nodes.iter().enumerate().map(|(at, node)| (node.name.clone(), at)).collect();
         for at in 0..self.nodes.len() {
             let node = &self.nodes[at];
-            let mut wrong = |why: String| faults.push(Mistake { place: node.place.clone(), why });
+            let mut wrong = |why: String| faults.push(Mistake::new(&node.place, why));
             let mut needs = Vec::new();
             for (alias, name) in self.wanted(node, &mut wrong) {
                 let plain = plain_name(&name);
@@ -347,8 +334,8 @@ impl Plan {
             if let Some(begin) = way.iter().position(|at| *at == next) {
                 let names: Vec<_> =
                     way[begin..].iter().chain([&next]).map(|at| format!("`{}`", self.nodes[*at].name)).collect();
-                let place = self.nodes[next].place.clone();
-                faults.push(Mistake { place, why: format!("needs: jobs wait for each other: {}", names.join(" needs ")) });
+                let why = format!("needs: jobs wait for each other: {}", names.join(" needs "));
+                faults.push(Mistake::new(&self.nodes[next].place, why));
                 return;
             }
             way.push(next);
@@ -358,42 +345,6 @@ impl Plan {
     /// Which nodes wait for which, before anything has run.
     pub(crate) fn waits(&self) -> Waits {
         Waits::new(self.nodes.iter().map(|node| node.needs.iter().map(|need| &need.nodes)))
-    }
-
-    /// Reads a job as far as it is known, and checks that it could be started.
-    fn check_job(&self, at: usize, on: RunsOn, faults: &mut Vec<Mistake>) {
-        let node = &self.nodes[at];
-        let mut wrong = |why: String| faults.push(Mistake { place: node.place.clone(), why });
-        if let Some(list) = &node.for_each {
-            match node.referred(list) {
-                Some((_, Ok(_))) => {}
-                Some((_, Err(why))) => wrong(format!("for_each: {why}")),
-                None => {
-                    wrong(format!("for_each: `{list}` is not a part of a job in `needs`: write it like plan.structured.files"));
-                }
-            }
-        }
-        let look = |name: &str| self.look(node, name, None, None);
-        let mut reading =
-            Reading { fields: &self.entry(node).fields, look: &look, base: &self.source.base, faults: Vec::new() };
-        let job = reading.job(node.name.clone(), node.step.clone());
-        let sound = reading.faults.is_empty();
-        reading.faults.into_iter().for_each(&mut wrong);
-        // A folder that is not known yet cannot be checked, and the default is there.
-        let of_machine = |error: &StartError| {
-            matches!(error, StartError::NotFound { .. } | StartError::NotExecutable { .. } | StartError::Cwd { .. })
-        };
-        let error = job.agent().check().err().filter(|error| sound && !(on == RunsOn::Workers && of_machine(error)));
-        if let Some(error) = error {
-            wrong(with_causes(&error));
-        }
-        #[cfg(feature = "nats")]
-        if sound
-            && on == RunsOn::Workers
-            && let Err(why) = crate::carried::Carried::pack(&job)
-        {
-            wrong(why);
-        }
     }
 
     /// What a place stands for: a column, an item, or a part of an earlier result.
@@ -469,10 +420,10 @@ impl Plan {
     pub(crate) fn job(&self, planned: &Planned, results: &ResultsOf<'_>) -> Result<Job, String> {
         let node = &self.nodes[planned.node];
         let look = |name: &str| self.look(node, name, planned.item.as_ref(), Some(results));
-        let mut reading =
-            Reading { fields: &self.entry(node).fields, look: &look, base: &self.source.base, faults: Vec::new() };
+        let mut reading = Reading::new(&self.entry(node).fields, &look, &self.source.base);
         let job = reading.job(planned.name.clone(), node.step.clone());
-        if reading.faults.is_empty() { Ok(job) } else { Err(reading.faults.join("; ")) }
+        let faults: Vec<String> = reading.faults.into_iter().map(|fault| fault.why).collect();
+        if faults.is_empty() { Ok(job) } else { Err(faults.join("; ")) }
     }
 
     /// Returns each step with its label, its agent and how many jobs it has, in the order of the file, and what it waits for.
@@ -480,8 +431,7 @@ impl Plan {
         let mut steps: Vec<PlannedStep> = Vec::new();
         for node in &self.nodes {
             let look = |name: &str| self.look(node, name, None, None);
-            let mut reading =
-                Reading { fields: &self.entry(node).fields, look: &look, base: &self.source.base, faults: Vec::new() };
+            let mut reading = Reading::new(&self.entry(node).fields, &look, &self.source.base);
             let job = reading.job(node.name.clone(), node.step.clone());
             let same = steps.iter_mut().find(|step| step.name == node.step && step.label == job.label);
             let Some(step) = same else {

@@ -327,7 +327,12 @@ mod tests {
         let entry = |(number, job): (usize, &&[(&str, &str)])| {
             let own = job.iter().map(|(key, value)| ((*key).to_owned(), (*value).into()));
             let common = [("prompt", "x"), ("bin", "/bin/sh")].map(|(key, value)| (key.to_owned(), value.into()));
-            Entry { place: format!("job {number}"), fields: common.into_iter().chain(own).collect(), rows: None }
+            Entry {
+                place: format!("job {number}").into(),
+                fields: common.into_iter().chain(own).collect(),
+                rows: None,
+                homes: BTreeMap::new(),
+            }
         };
         let source =
             Source { base: "/".into(), name: "test".to_owned(), entries: jobs.iter().enumerate().map(entry).collect() };

@@ -35,6 +35,17 @@ pub enum WorktreeError {
     /// A repository inside of it, whose commits git does not keep.
     #[error("{0} is a repository of its own, which git does not keep")]
     Nested(String),
+    /// The folder is not in a repository.
+    #[error("worktree: {0} is not in a git repository: make one with `git init` and a commit, or leave out `worktree`")]
+    NoRepository(PathBuf),
+    /// The repository does not have the commit that the worktree begins with.
+    #[error("worktree: the repository in {folder} has no commit `{base}`: commit something first, or name another `base`")]
+    NoCommit {
+        /// The folder.
+        folder: PathBuf,
+        /// The commit.
+        base: String,
+    },
     /// A branch of the user's is in the way.
     #[error("a branch is called `tapline`, so there can be no branch `tapline/…`: rename it, or use `worktree = \"patch\"`")]
     BranchInTheWay,
@@ -126,10 +137,9 @@ impl Worktree {
         for folder in [&places.worktrees, &places.notes] {
             create_private_folder(folder).map_err(|error| WorktreeError::File { path: folder.clone(), error })?;
         }
-        let top = git(repository, &["rev-parse", "--show-toplevel"]).await?;
+        let top = git(repository, &SHOW_TOP).await?;
         let prefix = git(repository, &["rev-parse", "--show-prefix"]).await?;
-        let base =
-            git(repository, &["rev-parse", "--verify", "--end-of-options", &format!("{}^{{commit}}", rule.base)]).await?;
+        let base = git(repository, &show_commit(&rule.base).each_ref().map(String::as_str)).await?;
         // It is found now, before anything is paid for.
         let in_the_way = ["rev-parse", "--verify", "--quiet", "refs/heads/tapline"];
         if rule.keep == KeepAs::Branch && git(repository, &in_the_way).await.is_ok() {
@@ -370,7 +380,37 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim_end_matches('\n').to_owned()
 }
 
-async fn output(mut command: Command, args: &[&str], input: &[u8]) -> Result<Vec<u8>, WorktreeError> {
+/// Asks whether a worktree can be made of a folder and a commit.
+pub(crate) fn check(folder: &Path, base: &str) -> Result<(), WorktreeError> {
+    let ask = |args: &[&str]| {
+        let mut command = std::process::Command::new("git");
+        command.arg("-C").arg(folder);
+        prepare(&mut command, args);
+        let output = command.stdin(Stdio::null()).output().map_err(WorktreeError::Start)?;
+        said(&output, args).map(drop)
+    };
+    match ask(&SHOW_TOP) {
+        Err(WorktreeError::Git { said, .. }) if said.contains("not a git repository") => {
+            Err(WorktreeError::NoRepository(folder.to_owned()))
+        }
+        Err(error) => Err(error),
+        Ok(()) => match ask(&show_commit(base).each_ref().map(String::as_str)) {
+            Err(WorktreeError::Git { .. }) => Err(WorktreeError::NoCommit { folder: folder.to_owned(), base: base.to_owned() }),
+            asked => asked,
+        },
+    }
+}
+
+/// Asks for the top folder of a repository.
+const SHOW_TOP: [&str; 2] = ["rev-parse", "--show-toplevel"];
+
+/// Asks for the id of a commit.
+fn show_commit(base: &str) -> [String; 4] {
+    ["rev-parse", "--verify", "--end-of-options", &format!("{base}^{{commit}}")].map(str::to_owned)
+}
+
+/// Lets git do this as for nobody in particular.
+fn prepare(command: &mut std::process::Command, args: &[&str]) {
     // Hooks of the user's are for the user's own work.
     let settings = ["-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0"];
     command.args(settings).args(args);
@@ -378,8 +418,23 @@ async fn output(mut command: Command, args: &[&str], input: &[u8]) -> Result<Vec
         command.env_remove(name);
     }
     // Ctrl-C at a terminal is for tapline, which lets git finish what it does.
-    command.process_group(0);
-    command.env("LC_ALL", "C").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    std::os::unix::process::CommandExt::process_group(command, 0);
+    command.env("LC_ALL", "C");
+}
+
+/// What git printed, or why it did not do what it was told.
+fn said(output: &std::process::Output, args: &[&str]) -> Result<Vec<u8>, WorktreeError> {
+    if output.status.success() {
+        return Ok(output.stdout.clone());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    let what = args.iter().find(|arg| !arg.starts_with('-') && !arg.contains('=')).copied().unwrap_or_default().to_owned();
+    Err(WorktreeError::Git { what, said })
+}
+
+async fn output(mut command: Command, args: &[&str], input: &[u8]) -> Result<Vec<u8>, WorktreeError> {
+    prepare(command.as_std_mut(), args);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(WorktreeError::Start)?;
     let stdin = child.stdin.take();
     let write = async {
@@ -389,11 +444,5 @@ async fn output(mut command: Command, args: &[&str], input: &[u8]) -> Result<Vec
         }
     };
     let (output, ()) = tokio::join!(child.wait_with_output(), write);
-    let output = output.map_err(WorktreeError::Start)?;
-    if output.status.success() {
-        return Ok(output.stdout);
-    }
-    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    let what = args.iter().find(|arg| !arg.starts_with('-') && !arg.contains('=')).copied().unwrap_or_default().to_owned();
-    Err(WorktreeError::Git { what, said })
+    said(&output.map_err(WorktreeError::Start)?, args)
 }

@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use serde_json::Value;
 use tapline_fleet::{
     Batch, BatchEnd, BatchError, BatchFolder, BatchNote, BatchOptions, Broker, EXAMPLE, Embedded, Engine, EngineError, Halt,
-    JobFileError, Mistakes, Nats, NatsError, Plan, RunsOn, Workplace, counted, json, junit, markdown, median_costs,
+    JobFileError, Mistake, Mistakes, Nats, NatsError, Plan, RunsOn, Workplace, counted, json, junit, markdown, median_costs,
     worst_exit_code,
 };
 use tapline_recording::Store;
@@ -24,7 +24,7 @@ use crate::args::batch::{Batch as Args, JobDefaults, Told};
 use crate::args::run::span;
 use crate::output::OutputFile;
 use crate::signals::Signals;
-use crate::{ci, config, exit, output, push, secrets, store};
+use crate::{agents, ci, config, exit, output, push, secrets, store};
 use show::Show;
 pub(super) use show::time_of;
 
@@ -34,6 +34,29 @@ const LISTED: usize = 100;
 const ANNOTATED: usize = 10;
 
 pub(crate) fn run(args: &Args) -> Result<u8> {
+    batch(args).or_else(|error| {
+        let NotInstalled { code, words } = error.downcast()?;
+        output::fail(&words);
+        Ok(code)
+    })
+}
+
+/// The agents of the jobs are not there: nothing was started, as with `tapline run`.
+#[derive(Debug)]
+struct NotInstalled {
+    code: u8,
+    words: String,
+}
+
+impl std::fmt::Display for NotInstalled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.words)
+    }
+}
+
+impl std::error::Error for NotInstalled {}
+
+fn batch(args: &Args) -> Result<u8> {
     if args.example {
         let mut out = output::stdout();
         out.write_all(EXAMPLE.as_bytes())?;
@@ -153,29 +176,53 @@ async fn listen(mut signals: Signals, stop: watch::Sender<u32>) {
 fn told(error: BatchError) -> anyhow::Error {
     match error {
         BatchError::Plan(mistakes) => {
-            list(&mistakes);
-            anyhow!("the plan of the batch does not hold any more, so nothing was started")
+            nothing_started(&mistakes, "the plan of the batch does not hold any more, so nothing was started")
         }
         error => error.into(),
     }
 }
 
-/// Lists mistakes, one per line.
-fn list(Mistakes(mistakes): &Mistakes) {
-    for mistake in mistakes.iter().take(LISTED) {
+/// Lists mistakes, and says that nothing was started because of them.
+fn nothing_started(mistakes: &Mistakes, words: &str) -> anyhow::Error {
+    match list(mistakes) {
+        Some(code) => NotInstalled { code, words: "nothing was started".to_owned() }.into(),
+        None => anyhow!("{words}"),
+    }
+}
+
+/// Lists mistakes, one per line. Returns the exit code if nothing is wrong but that programs of agents are missing.
+fn list(Mistakes(mistakes): &Mistakes) -> Option<u8> {
+    let (missing, wrong): (Vec<&Mistake>, Vec<&Mistake>) = mistakes.iter().partition(|mistake| mistake.agent.is_some());
+    for mistake in wrong.iter().take(LISTED) {
         output::tell(&one_line(&mistake.to_string()));
     }
-    if mistakes.len() > LISTED {
-        output::tell(&format!("… and {} more", mistakes.len() - LISTED));
+    if wrong.len() > LISTED {
+        output::tell(&format!("… and {} more", wrong.len() - LISTED));
     }
+    // A program is named once, however many jobs need it.
+    let mut programs: BTreeMap<&str, Vec<&Mistake>> = BTreeMap::new();
+    for mistake in &missing {
+        programs.entry(&mistake.why).or_default().push(mistake);
+    }
+    for (why, needed) in programs {
+        let jobs = count_of(needed.len(), "job");
+        output::tell(&one_line(&format!("{why} ({jobs}; the first is {})", needed[0].place)));
+        if let Some(agent) = needed[0].agent {
+            output::tell(&agents::how_to_get(agent, needed[0].exit_code));
+        }
+    }
+    missing.iter().map(|mistake| mistake.exit_code).max().filter(|_| wrong.is_empty())
 }
 
 fn read(file: &Path, defaults: &JobDefaults, on: RunsOn) -> Result<Plan> {
     Plan::read_for(file, &values(defaults)?, on).map_err(|error| match error {
         JobFileError::Wrong(mistakes) => {
-            list(&mistakes);
-            let count = count_of(mistakes.0.len(), "mistake");
-            anyhow!("{}: {count}, so nothing was started (`tapline help fleet` describes the file)", file.display())
+            let count = count_of(mistakes.0.iter().filter(|mistake| mistake.agent.is_none()).count(), "mistake");
+            let file = file.display();
+            nothing_started(
+                &mistakes,
+                &format!("{file}: {count}, so nothing was started (`tapline help fleet` describes the file)"),
+            )
         }
         error => error.into(),
     })
@@ -205,7 +252,8 @@ fn values(defaults: &JobDefaults) -> Result<BTreeMap<String, Value>> {
     Ok(values.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect())
 }
 
-/// Shows the plan and what it will probably cost, also where an agent or a folder is missing on this machine.
+/// Shows the plan and what it will probably cost, also where an agent or a folder is missing on this machine. Without an agent the plan
+/// is as good as any.
 fn dry_run(file: &Path, defaults: &JobDefaults, on: RunsOn, store: &Store) -> Result<u8> {
     let missing = match Plan::read_for(file, &values(defaults)?, on) {
         Ok(plan) => return show_plan(&plan, store).map(|()| 0),
@@ -213,11 +261,13 @@ fn dry_run(file: &Path, defaults: &JobDefaults, on: RunsOn, store: &Store) -> Re
         Err(error) => return Err(error.into()),
     };
     // If the file itself is wrong, this says so.
-    let plan = read(file, defaults, RunsOn::Workers)?;
+    let plan = read(file, defaults, RunsOn::Nowhere)?;
     show_plan(&plan, store)?;
-    list(&missing);
-    let count = count_of(missing.0.len(), "mistake");
-    bail!("{count} on this machine, so nothing would be started here (`tapline doctor` says how to install an agent)")
+    let count = count_of(missing.0.iter().filter(|mistake| mistake.agent.is_none()).count(), "mistake");
+    match list(&missing) {
+        Some(_) => Ok(0),
+        None => bail!("{count} on this machine, so nothing would be started here"),
+    }
 }
 
 fn show_plan(plan: &Plan, store: &Store) -> Result<()> {

@@ -112,6 +112,9 @@ fn the_example_is_a_job_file() {
     let example = tapline(&["batch", "--example"]);
     assert_eq!((example.code, example.err.as_str()), (0, ""));
     let jobs = folder.file("jobs.toml", &example.out);
+    // Its jobs work in worktrees.
+    let commit = "git init -q . && git -c user.name=a -c user.email=a@b commit -q --allow-empty -m first";
+    assert!(Command::new("sh").args(["-c", commit]).current_dir(folder.path("")).status().unwrap().success());
     let dry = run(&folder, &[&jobs, "--dry-run"]);
     assert_eq!(dry.code, 0, "{dry:?}");
 }
@@ -226,6 +229,22 @@ fn a_broker_that_is_none_is_told_before_anything_is_made() {
 }
 
 #[test]
+fn a_broker_that_does_not_run_is_told_in_one_sentence() {
+    let folder = Folder::new("batch-refused");
+    let jobs = folder.file("jobs.csv", "n\na\n");
+    let engine = ["--engine", "nats://127.0.0.1:1"];
+    let commands: [&[&str]; 4] = [&["batch", &jobs, "--prompt", "x"], &["worker"], &["collect"], &["serve", "--no-open"]];
+    for given in commands {
+        let mut command = command(&[given, &engine].concat());
+        let ran = ran(command.env("TAPLINE_HOME", folder.path("home")).output().unwrap());
+        assert_eq!((ran.code, ran.err.matches("refused").count()), (2, 1), "{given:?} {ran:?}");
+        let begin = "tapline: cannot reach the broker at nats://127.0.0.1:1: Connection refused (os error ";
+        let end = "); is it running (`nats-server --jetstream` starts one), and is the address right?\n";
+        assert!(ran.err.starts_with(begin) && ran.err.ends_with(end), "{given:?} {ran:?}");
+    }
+}
+
+#[test]
 fn a_worker_needs_to_know_its_broker() {
     let ran = tapline(&["worker"]);
     assert_eq!((ran.code, ran.out.as_str()), (2, ""), "{ran:?}");
@@ -237,10 +256,41 @@ fn a_dry_run_shows_the_plan_where_the_agent_is_not_installed() {
     let folder = Folder::new("batch-dry-missing");
     let jobs = folder.file("jobs.toml", "[[job]]\nname = \"a\"\nbin = \"nobody-has-this\"\nprompt = \"x\"\n");
     let dry = run(&folder, &[&jobs, "--dry-run"]);
-    assert_eq!(dry.code, 2, "{dry:?}");
+    assert_eq!(dry.code, 0, "{dry:?}");
     assert!(dry.out.starts_with("a: 1 job · claude"), "{dry:?}");
-    assert!(dry.err.contains("not found: nobody-has-this") && dry.err.contains("tapline doctor"), "{dry:?}");
+    assert!(dry.err.contains("not found: nobody-has-this") && dry.err.contains("npm install -g"), "{dry:?}");
+    let nowhere = folder.file("jobs.toml", "[[job]]\nname = \"a\"\nprompt = \"x\"\nfolder = \"nowhere\"\n");
+    let dry = run(&folder, &[&nowhere, "--dry-run"]);
+    assert_eq!(dry.code, 2, "{dry:?}");
+    assert!(dry.out.starts_with("a: 1 job · claude") && dry.err.contains("1 mistake on this machine"), "{dry:?}");
     let jobs = folder.file("jobs.toml", "[[job]]\nname = \"a\"\nbin = \"nobody-has-this\"\nprompt = \"x\"\npromt = \"y\"\n");
     let wrong = run(&folder, &[&jobs, "--dry-run"]);
     assert!(wrong.code == 2 && wrong.out.is_empty() && wrong.err.contains("did you mean `prompt`"), "{wrong:?}");
+}
+
+#[test]
+fn an_agent_that_is_not_installed_is_told_as_by_run_before_anything_starts() {
+    let folder = Folder::new("batch-missing");
+    let jobs = folder.file("jobs.csv", "n\na\nb\n");
+    let missing = folder.path("no-such-agent");
+    let home = folder.path("home");
+    let mut single = command(&["run", "--bin", &missing, "x"]);
+    let single = ran(single.env("TAPLINE_HOME", &home).output().unwrap());
+    assert_eq!(single.code, 127, "{single:?}");
+    let told = |err: &str, words: &str| err.lines().find(|line| line.contains(words)).map(str::to_owned);
+    let advice = told(&single.err, "npm install -g");
+    assert!(advice.is_some(), "{single:?}");
+    let mut many = command(&["batch", &jobs, "--prompt", "say {n}", "--bin", &missing]);
+    let many = ran(many.env("TAPLINE_HOME", &home).output().unwrap());
+    assert_eq!((many.code, many.out.as_str()), (127, ""), "{many:?}");
+    assert_eq!(told(&many.err, "npm install -g"), advice, "{many:?}");
+    let named = format!("tapline: claude: not found: {missing} (2 jobs; the first is jobs.csv, line 2)");
+    assert_eq!(many.err.lines().filter(|line| line.contains("not found")).collect::<Vec<_>>(), [named], "{many:?}");
+    assert!(!std::path::Path::new(&folder.path("home/batches")).exists(), "nothing was made");
+    // A mistake of the file comes first.
+    let both = folder.file("jobs.csv", "n,timeout\na,soon\nb,1m\n");
+    let mut both = command(&["batch", &both, "--prompt", "say {n}", "--bin", &missing]);
+    let both = ran(both.env("TAPLINE_HOME", &home).output().unwrap());
+    assert_eq!(both.code, 2, "{both:?}");
+    assert!(both.err.contains("line 2: timeout: `soon`") && both.err.contains("jobs.csv: 1 mistake, so nothing"), "{both:?}");
 }

@@ -53,32 +53,29 @@ pub enum BrokerError {
         error: io::Error,
     },
     /// Nobody answers there.
-    #[error("cannot reach the broker at {address}: is it running, and is the address right?")]
+    #[error("cannot reach the broker at {address}: {}", cause(.error))]
     Unreachable {
         /// The address, without a password.
         address: String,
-        /// The cause.
-        #[source]
+        /// The cause. It tells its own causes, too, so it is no source of this error.
         error: async_nats::ConnectError,
     },
     /// The broker does not take us.
-    #[error("the broker at {address} refuses us: {who} missing, wrong or expired")]
+    #[error("the broker at {address} refuses us: {who} missing, wrong or expired ({})", cause(.error))]
     Refused {
         /// The address, without a password.
         address: String,
         /// What we have told the broker about us: the name of a file, for example.
         who: String,
-        /// The cause.
-        #[source]
+        /// The cause. It tells its own causes, too, so it is no source of this error.
         error: async_nats::ConnectError,
     },
     /// The broker and we cannot agree on TLS.
-    #[error("no safe connection to the broker at {address}: it and we must trust each other's certificates")]
+    #[error("no safe connection to the broker at {address}: it and we must trust each other's certificates ({})", cause(.error))]
     Untrusted {
         /// The address, without a password.
         address: String,
-        /// The cause.
-        #[source]
+        /// The cause. It tells its own causes, too, so it is no source of this error.
         error: async_nats::ConnectError,
     },
     /// The broker has no JetStream.
@@ -319,6 +316,12 @@ fn has_none(error: &AccountErrorKind) -> bool {
 fn is_of_tls(error: &async_nats::ConnectError) -> bool {
     let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
     source.is_some_and(|error| error.kind() == io::ErrorKind::InvalidData)
+}
+
+/// The first cause of an error, in its own words.
+fn cause(error: &async_nats::ConnectError) -> String {
+    let first = std::iter::successors(std::error::Error::source(error), |cause| cause.source()).last();
+    first.map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 /// A part of an address without its escapes: `%40` is `@`.

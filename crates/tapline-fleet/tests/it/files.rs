@@ -16,11 +16,11 @@ fn each_row_that_is_wrong_is_named_with_its_reason() {
          f,say f\n",
     );
     let expected = [
-        "jobs.csv, line 7: it has 2 fields, but there are 5 columns",
-        "jobs.csv, line 6: the name `a` is taken by jobs.csv, line 2: give it another `name`",
         "jobs.csv, line 3: timeout: `soon` is not a time: write it like 90s, 10m or 1h30m",
         "jobs.csv, line 4: prompt: there is none",
         "jobs.csv, line 5: agent: `gemini` is not one of claude, codex",
+        "jobs.csv, line 6: the name `a` is taken by jobs.csv, line 2: give it another `name`",
+        "jobs.csv, line 7: it has 2 fields, but there are 5 columns",
     ];
     assert_eq!(faults, expected);
     assert!(!stage.path("home").exists(), "nothing was started, and nothing written");
@@ -135,7 +135,90 @@ fn a_column_that_looks_like_a_key_is_named() {
 #[test]
 fn the_example_has_no_mistakes() {
     let stage = Stage::new();
+    // Its jobs work in worktrees.
+    crate::worktrees::git(&stage.path(""), &["init", "--quiet"]);
+    crate::worktrees::git(&stage.path(""), &["commit", "--quiet", "--allow-empty", "-m", "first"]);
     let plan = stage.plan("jobs.toml", tapline_fleet::EXAMPLE).unwrap_or_else(|error| panic!("{error}"));
     let steps: Vec<_> = plan.steps().into_iter().map(|step| step.name).collect();
     assert_eq!(steps, ["plan", "test", "summary", "licence"]);
+}
+
+#[test]
+fn what_is_expected_is_said_with_an_example() {
+    let stage = Stage::new();
+    let faults = stage.faults(
+        "jobs.jsonl",
+        "{\"prompt\":\"x\",\"env\":{\"A\":\"b\"}}\n{\"prompt\": x}\n{\"prompt\":\"y\",\"labels\":[1],\"model\":[\"m\"]}\n",
+    );
+    let expected = [
+        "jobs.jsonl, line 1: env: a list of texts is expected, such as [\"GH_TOKEN\", \"LANG\"]: names of variables, without values",
+        "jobs.jsonl, line 2: this is not JSON: expected value at column 12",
+        "jobs.jsonl, line 3: model: one value is expected, such as \"a text\", not a list or a table",
+        "jobs.jsonl, line 3: labels: a list of texts is expected, such as [\"repo=api\", \"gpu=yes\"]",
+    ];
+    assert_eq!(faults, expected);
+}
+
+#[test]
+fn a_mistake_is_told_once_where_it_stands_and_in_the_order_of_the_file() {
+    let stage = Stage::new();
+    stage.file("rows.csv", "n,time\na,1m\nb,soon\n");
+    let text = r#"
+        [[job]]
+        name = "first"
+        prompt = "say first"
+        timeout = "{time}"
+        retry = "twice"
+        rows = "rows.csv"
+        [defaults]
+        labels = { repo = "api" }
+        folder = "nowhere"
+        retry_delay = "later"
+        agent = "clod"
+        [[job]]
+        name = "second"
+        prompt = "say second"
+        labels = ["repo=api"]
+        max_turns = "many"
+        promt = "x"
+        agent = "claude"
+    "#;
+    let expected = [
+        "rows.csv, line 3: timeout: `soon` is not a time: write it like 90s, 10m or 1h30m",
+        "jobs.toml, job 1 (`first`): retry: `twice` is not a whole number",
+        "jobs.toml, [defaults]: labels: a list of texts is expected, such as [\"repo=api\", \"gpu=yes\"]",
+        "jobs.toml, [defaults]: retry_delay: `later` is not a time: write it like 90s, 10m or 1h30m",
+        "jobs.toml, [defaults]: agent: `clod` is not one of claude, codex",
+        "jobs.toml, job 2 (`second`): max_turns: `many` is not a whole number",
+        "jobs.toml, job 2 (`second`): `promt` is not a key of a job: did you mean `prompt`?",
+    ];
+    assert_eq!(stage.faults("jobs.toml", text), expected);
+    let folder = "[defaults]\nfolder = \"nowhere\"\n[[job]]\nprompt = \"x\"\n[[job]]\nprompt = \"y\"\n";
+    let faults = stage.faults("jobs.toml", folder);
+    assert!(faults.len() == 1 && faults[0].starts_with("jobs.toml, [defaults]: cannot use the folder"), "{faults:?}");
+}
+
+#[test]
+fn a_worktree_needs_a_repository_with_a_commit() {
+    let stage = Stage::new();
+    let job = |more: &str| format!("[[job]]\nname = \"a\"\nprompt = \"say a\"\nworktree = true\nfolder = \"repo\"\n{more}\n");
+    std::fs::create_dir(stage.path("repo")).unwrap();
+    let faults = stage.faults("jobs.toml", &job(""));
+    let repo = stage.path("repo").display().to_string();
+    let none = format!("jobs.toml, job 1 (`a`): worktree: {repo} is not in a git repository");
+    assert!(faults.len() == 1 && faults[0].starts_with(&none), "{faults:?}");
+    crate::worktrees::git(&stage.path("repo"), &["init", "--quiet"]);
+    let faults = stage.faults("jobs.toml", &job(""));
+    assert!(faults.len() == 1 && faults[0].contains(" has no commit `HEAD`"), "{faults:?}");
+    std::fs::remove_dir_all(stage.path("repo")).unwrap();
+    crate::worktrees::repository(&stage);
+    assert_eq!(stage.faults("jobs.toml", &job("")), Vec::<String>::new());
+    let faults = stage.faults("jobs.toml", &job("base = \"v9\""));
+    assert!(faults.len() == 1 && faults[0].contains(" has no commit `v9`"), "{faults:?}");
+    // Where it works is known when the first job has ended; workers have repositories of their own.
+    let later = "[[job]]\nname = \"p\"\nprompt = \"here p\"\n[[job]]\nname = \"a\"\nneeds = [\"p\"]\nprompt = \"x\"\nworktree = true\nfolder = \"{p.answer}\"\n";
+    assert_eq!(stage.faults("jobs.toml", later), Vec::<String>::new());
+    let path = stage.file("jobs.toml", "[[job]]\nprompt = \"x\"\nworktree = true\nfolder = \"elsewhere\"\n");
+    let there = tapline_fleet::Plan::read_for(&path, &std::collections::BTreeMap::new(), tapline_fleet::RunsOn::Workers);
+    assert!(there.is_ok(), "{there:?}");
 }

@@ -65,7 +65,8 @@ fn what_the_agent_changed_is_kept() {
         prompt = "touch taken new.txt"
         [[job]]
         name = "wrong"
-        base = "no-such-commit"
+        needs = ["nothing"]
+        base = "{nothing.answer}"
         prompt = "say wrong"
         "#,
         |options| options.jobs = 3,

@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use tapline_recording::attempt_folder;
-use tapline_runner::{
-    Agent, Conclusion, Running, StartError, StopReason, Update, bin_variable, package, report, report_not_started,
-};
+use tapline_runner::{Agent, Conclusion, Running, StartError, StopReason, Update, report, report_not_started};
 use tapline_session::policy::{PolicyChecker, Violation};
 use tapline_session::text::with_causes;
 use tapline_session::{Category, Collector, Fold, Outcome, Report, Run as RunFacts, Summary, Warning, What};
@@ -18,7 +16,7 @@ use super::prepare::Plan;
 use super::redaction::{Clean, Redaction};
 use super::show::Show;
 use super::signals::{NotBegun, Signals, over};
-use crate::agents::habits;
+use crate::agents::{habits, how_to_get};
 use crate::args::run::{Run, RunFormat};
 use crate::commands::check::doubts_of;
 use crate::commands::guard_program;
@@ -119,7 +117,11 @@ impl Attempt<'_> {
     }
 
     fn not_started(&self, error: &StartError) -> Ended {
-        Ended { advice: Some(advice(self.plan.kind, error)), code: error.exit_code(), ..self.never_ran(with_causes(error)) }
+        Ended {
+            advice: Some(how_to_get(self.plan.kind, error.exit_code())),
+            code: error.exit_code(),
+            ..self.never_ran(with_causes(error))
+        }
     }
 
     /// The end of an attempt that started nothing.
@@ -369,19 +371,6 @@ fn exit_code(conclusion: &Conclusion, signals: &Signals) -> u8 {
         (Some(StopReason::Terminated), _) if interrupted => exit::TERMINATED,
         (_, Some(asked)) if interrupted => asked,
         _ => code,
-    }
-}
-
-/// Says what to do about a program that was not found.
-fn advice(kind: tapline_protocol::Agent, error: &StartError) -> String {
-    let (variable, package) = (bin_variable(kind), package(kind));
-    match error {
-        StartError::NotFound { .. } => {
-            format!(
-                "install it (npm install -g {package}), or give its path with --bin PATH or {variable}; `tapline doctor` checks your setup"
-            )
-        }
-        _ => format!("check the file, or give another one with --bin PATH or {variable}"),
     }
 }
 
