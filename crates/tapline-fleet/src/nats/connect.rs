@@ -263,11 +263,10 @@ impl Broker {
     }
 }
 
-/// The JWT and the seed in a file of credentials, as `nsc` makes it: each is a line between two lines of dashes.
+/// The JWT and the seed in a file of credentials, as `nsc` makes it: each is a line between two that name it.
 fn jwt_and_seed(text: &str) -> io::Result<(String, String)> {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let is_dashes = |line: &str| line.starts_with("---") && line.ends_with("---");
-    let is_framed = |lines: &&[&str]| is_dashes(lines[0]) && !is_dashes(lines[1]) && is_dashes(lines[2]);
+    let is_framed = |lines: &&[&str]| lines[0].starts_with("-----BEGIN ") && lines[2].starts_with("------END ");
     let mut framed = lines.windows(3).filter(is_framed).map(|lines| lines[1].to_owned());
     match (framed.next(), framed.next()) {
         (Some(jwt), Some(seed)) => Ok((jwt, seed)),
