@@ -4,12 +4,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use async_nats::Event as ConnectionNews;
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::context::AccountErrorKind;
 use async_nats::jetstream::{self, Context};
-use async_nats::{
-    Auth, AuthError, Client, ClientError, ConnectErrorKind, ConnectOptions, Event as ConnectionNews, ServerError,
-};
+use async_nats::{Auth, AuthError, Client, ClientError, ConnectErrorKind, ConnectOptions, ServerError};
 use nkeys::KeyPair;
 use serde::{Deserialize, Serialize};
 
