@@ -4,12 +4,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use async_nats::Event as ConnectionNews;
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::context::AccountErrorKind;
 use async_nats::jetstream::{self, Context};
-use async_nats::{
-    Auth, AuthError, Client, ClientError, ConnectErrorKind, ConnectOptions, Event as ConnectionNews, ServerError,
-};
+use async_nats::{Auth, AuthError, Client, ClientError, ConnectErrorKind, ConnectOptions, ServerError};
 use nkeys::KeyPair;
 use serde::{Deserialize, Serialize};
 
@@ -260,11 +259,10 @@ impl Broker {
     }
 }
 
-/// The JWT and the seed in a file of credentials, as `nsc` makes it: each is a line between two lines of dashes.
+/// The JWT and the seed in a file of credentials, as `nsc` makes it: each is a line between two that name it.
 fn jwt_and_seed(text: &str) -> io::Result<(String, String)> {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let is_dashes = |line: &str| line.starts_with("---") && line.ends_with("---");
-    let is_framed = |lines: &&[&str]| is_dashes(lines[0]) && !is_dashes(lines[1]) && is_dashes(lines[2]);
+    let is_framed = |lines: &&[&str]| lines[0].starts_with("-----BEGIN ") && lines[2].starts_with("------END ");
     let mut framed = lines.windows(3).filter(is_framed).map(|lines| lines[1].to_owned());
     match (framed.next(), framed.next()) {
         (Some(jwt), Some(seed)) => Ok((jwt, seed)),

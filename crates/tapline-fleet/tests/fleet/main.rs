@@ -17,6 +17,8 @@ mod machine;
 #[cfg(test)]
 mod many;
 #[cfg(test)]
+mod panicked;
+#[cfg(test)]
 mod pieces;
 #[cfg(test)]
 mod recordings;

@@ -205,8 +205,7 @@ impl Show {
                 let unmet = self.unmet.entry(missing).or_insert_with(|| Unmet { jobs, since: Instant::now(), told: false });
                 unmet.jobs = jobs;
             }
-            BatchNews::Gone { worker, job, by, is_same: true, attempt } => {
-                drop(by);
+            BatchNews::Gone { worker, job, is_same: true, attempt, .. } => {
                 self.line(&format!(
                     "{yellow}!{reset} worker {} died and was started again: {} goes on there (run {attempt})",
                     plain(&worker),
@@ -238,7 +237,9 @@ impl Show {
             }
             unmet.jobs > 0
         });
-        lines.iter().for_each(|line| self.line(line));
+        for line in lines {
+            self.line(&line);
+        }
     }
 
     /// A result in one line.
