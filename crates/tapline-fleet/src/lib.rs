@@ -66,8 +66,9 @@ pub use folder::{BatchError, BatchFolder};
 pub use job::{CutOff, Job, KeepAs, WorktreeRule, Written};
 #[cfg(feature = "nats")]
 pub use nats::{
-    Broker, BrokerError, CollectNews, CollectOptions, Collected, Nats, NatsError, Outbox, Post, RecordingCollector, Sealed,
-    Shipper, Worker, WorkerError, WorkerNews, WorkerOptions, resend,
+    Broker, BrokerError, BrokerRole, Checkup, CollectNews, CollectOptions, Collected, Nats, NatsError, Outbox, Post,
+    RecordingCollector, RoleRights, Sealed, SeenWorker, Shipper, StoreState, Worker, WorkerError, WorkerNews, WorkerOptions,
+    checkup, resend,
 };
 pub use note::{AccountLimit, BatchNote, RunAgain, RunBegun};
 #[cfg(feature = "s3")]

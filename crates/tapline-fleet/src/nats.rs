@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod bucket;
+mod checkup;
 mod collect;
 mod connect;
 mod copies;
@@ -20,6 +21,7 @@ mod workbench;
 mod worker;
 
 pub use arrivals::{CollectNews, CollectOptions};
+pub use checkup::{BrokerRole, Checkup, RoleRights, SeenWorker, StoreState, checkup};
 pub use collect::RecordingCollector;
 pub use connect::{Broker, BrokerError};
 pub use copies::Collected;

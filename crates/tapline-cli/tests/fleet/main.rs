@@ -6,3 +6,5 @@
 mod broker;
 #[cfg(test)]
 mod collecting;
+#[cfg(test)]
+mod doctoring;

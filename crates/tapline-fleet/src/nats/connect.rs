@@ -160,6 +160,11 @@ impl Broker {
                 std::future::ready(())
             });
         }
+        self.connect_with(options).await
+    }
+
+    /// Connects with these options, and with who we are.
+    pub(crate) async fn connect_with(&self, mut options: ConnectOptions) -> Result<Client, BrokerError> {
         if let Some(path) = &self.credentials {
             options = options.credentials(&read(path)?).map_err(|error| BrokerError::File { path: path.clone(), error })?;
         }
