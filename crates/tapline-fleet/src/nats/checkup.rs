@@ -164,10 +164,10 @@ const RIGHTS: [(&str, &str, &str, &[BrokerRole]); 17] = {
 
 /// Looks at a broker. Fails if it cannot be used at all.
 pub async fn checkup(broker: &Broker) -> Result<Checkup, BrokerError> {
-    let (denies, denied) = watch::channel(Vec::new());
+    let (tells, denied) = watch::channel(Vec::new());
     let options = ConnectOptions::new().name("tapline doctor").event_callback(move |event| {
         if let ConnectionNews::ServerError(ServerError::Other(words)) = event {
-            denies.send_modify(|all| all.push(words));
+            tells.send_modify(|all| all.push(words));
         }
         std::future::ready(())
     });
