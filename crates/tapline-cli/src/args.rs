@@ -235,6 +235,8 @@ pub(crate) struct Doctor {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
+    pub(crate) engine: engine::Engine,
+    #[command(flatten)]
     pub(crate) look: Look,
 }
 

@@ -68,8 +68,9 @@ pub use job::{CutOff, Job, KeepAs, WorktreeRule, Written};
 pub use mistake::{Mistake, Mistakes};
 #[cfg(feature = "nats")]
 pub use nats::{
-    Broker, BrokerError, CollectNews, CollectOptions, Collected, Nats, NatsError, Outbox, Post, RecordingCollector, Sealed,
-    Shipper, Worker, WorkerError, WorkerNews, WorkerOptions, resend,
+    Broker, BrokerError, BrokerRole, Checkup, CollectNews, CollectOptions, Collected, Nats, NatsError, Outbox, Post,
+    RecordingCollector, RoleRights, Sealed, SeenWorker, Shipper, StoreState, Worker, WorkerError, WorkerNews, WorkerOptions,
+    checkup, resend,
 };
 pub use note::{AccountLimit, BatchNote, RunAgain, RunBegun};
 #[cfg(feature = "s3")]

@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod bucket;
+mod checkup;
 mod collect;
 mod connect;
 mod copies;
@@ -21,6 +22,7 @@ mod worker;
 mod workers;
 
 pub use arrivals::{CollectNews, CollectOptions};
+pub use checkup::{BrokerRole, Checkup, RoleRights, SeenWorker, StoreState, checkup};
 pub use collect::RecordingCollector;
 pub use connect::{Broker, BrokerError};
 pub use copies::Collected;

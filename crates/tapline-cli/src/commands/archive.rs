@@ -18,7 +18,7 @@ pub(crate) fn run(args: &Archive) -> Result<u8> {
 
 /// A number of bytes for people.
 #[expect(clippy::cast_precision_loss, reason = "it is shown with three digits")]
-fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];
     let step = |unit: &usize| bytes >> (10 * unit) >= 1024;
     let unit = (0..units.len() - 1).take_while(step).count();

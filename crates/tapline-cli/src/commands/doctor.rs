@@ -1,5 +1,7 @@
 //! `tapline doctor`: checks which agents are installed, whether their streams are known, and everything else that a run
-//! needs.
+//! needs; and the broker, if one is named.
+
+mod broker;
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -47,6 +49,9 @@ pub(crate) fn run(args: &Doctor) -> Result<u8> {
         }
     }
     findings.extend([folder(), configuration(), processes(), terminal(args)]);
+    if let Some(broker) = args.engine.broker() {
+        findings.extend(runtime.block_on(broker::findings(&broker)));
+    }
     let ok = findings.iter().all(|finding| finding.mood != Mood::Bad);
     let mut out = if args.json { output::json_stdout() } else { output::stdout() };
     if args.json {

@@ -7,4 +7,6 @@ mod broker;
 #[cfg(test)]
 mod collecting;
 #[cfg(test)]
+mod doctoring;
+#[cfg(test)]
 mod working;

@@ -146,20 +146,7 @@ impl Broker {
 
     /// Connects, and tells if the connection is lost later, or the broker refuses us then.
     async fn connect_and_tell(&self, name: &str, trouble: Option<Arc<Trouble>>) -> Result<Client, BrokerError> {
-        let mut options = match (&self.credentials, &self.nkey) {
-            (None, None) => ConnectOptions::new(),
-            (credentials, nkey) => {
-                for path in [credentials, nkey].into_iter().flatten() {
-                    read(path)?;
-                }
-                if let Some(path) = credentials {
-                    jwt_and_seed(&read(path)?).map_err(|error| BrokerError::File { path: path.clone(), error })?;
-                }
-                let broker = self.clone();
-                ConnectOptions::with_auth_callback(move |nonce| std::future::ready(broker.auth(&nonce).map_err(AuthError::new)))
-            }
-        };
-        options = options.name(name).max_reconnects(None);
+        let mut options = self.options()?.name(name).max_reconnects(None);
         if let Some(trouble) = trouble {
             let refused = self.refused();
             options = options.event_callback(move |event| {
@@ -172,6 +159,27 @@ impl Broker {
                 std::future::ready(())
             });
         }
+        self.connect_with(options).await
+    }
+
+    /// Returns options that say who we are.
+    pub(crate) fn options(&self) -> Result<ConnectOptions, BrokerError> {
+        if let (None, None) = (&self.credentials, &self.nkey) {
+            return Ok(ConnectOptions::new());
+        }
+        for path in [&self.credentials, &self.nkey].into_iter().flatten() {
+            read(path)?;
+        }
+        if let Some(path) = &self.credentials {
+            jwt_and_seed(&read(path)?).map_err(|error| BrokerError::File { path: path.clone(), error })?;
+        }
+        let broker = self.clone();
+        let auth = move |nonce: Vec<u8>| std::future::ready(broker.auth(&nonce).map_err(AuthError::new));
+        Ok(ConnectOptions::with_auth_callback(auth))
+    }
+
+    /// Connects with these options.
+    pub(crate) async fn connect_with(&self, mut options: ConnectOptions) -> Result<Client, BrokerError> {
         if let Some(path) = &self.ca {
             if !read(path)?.contains("-----BEGIN CERTIFICATE-----") {
                 let error = io::Error::new(io::ErrorKind::InvalidData, "it has no certificate");

@@ -164,6 +164,8 @@ fn a_line_arrived_with_the_piece_that_has_its_last_byte() {
     assert_eq!(told(&recording), [Some(10), Some(20), Some(30), Some(30), Some(40)]);
     let sent: Vec<_> = recording.sent().unwrap().map(|sent| sent.at).collect();
     assert_eq!(sent, [Some(started.after(Duration::from_millis(1)))]);
+    let mut sendings = recording.sendings().unwrap();
+    assert_eq!([7, 8].map(|end| sendings.at(end)), [Some(started.after(Duration::from_millis(1))), None]);
 
     // An older recording has the second in which it started.
     let (mut older, mut cut) = (recording.clone(), recording.clone());
@@ -185,6 +187,6 @@ fn a_line_arrived_with_the_piece_that_has_its_last_byte() {
     std::fs::write(recording.stdout(), "one\n").unwrap();
     assert!(recording.arrivals().is_none());
     std::fs::remove_file(&times).unwrap();
-    assert!(cut.arrivals().is_none());
+    assert!(cut.arrivals().is_none() && cut.sendings().is_none());
     assert_eq!(cut.sent().unwrap().map(|sent| sent.at).collect::<Vec<_>>(), [None]);
 }
