@@ -6,7 +6,7 @@ use std::iter::successors;
 use std::path::Path;
 
 use anyhow::anyhow;
-use tapline_fleet::BrokerError;
+use tapline_fleet::{BrokerError, NatsError, WorkerError};
 use tapline_recording::{FindError, RecordingError};
 use tapline_runner::{Failure, Instead, Refusal, RunOption, StartError};
 use tapline_session::permission::{RuleFile, WrongRules};
@@ -92,16 +92,27 @@ fn advice(error: &(dyn Error + 'static)) -> Option<&'static str> {
     if let Some(SimError::Listen { .. }) = error.downcast_ref() {
         return Some(" (port 0 picks a free port)");
     }
-    if let Some(BrokerError::Unreachable { .. }) = error.downcast_ref() {
-        return Some("; is it running (`nats-server --jetstream` starts one), and is the address right?");
-    }
-    if let Some(BrokerError::Untrusted { .. }) = error.downcast_ref() {
-        return Some("; --nats-ca names the authority of its certificate, --nats-cert and --nats-key are ours");
+    match broker_error(error) {
+        Some(BrokerError::Unreachable { .. }) => {
+            return Some("; is it running (`nats-server --jetstream` starts one), and is the address right?");
+        }
+        Some(BrokerError::Untrusted { .. }) => {
+            return Some("; --nats-ca names the authority of its certificate, --nats-cert and --nats-key are ours");
+        }
+        _ => {}
     }
     match error.downcast_ref::<WrongRules>()?.belongs_in()? {
         RuleFile::Policy => Some("; a policy is given with --policy"),
         RuleFile::Permissions => Some("; a permission file is given with --permissions"),
         RuleFile::Config => None,
+    }
+}
+
+/// What is wrong with the broker. These stand in for it, too.
+fn broker_error<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e BrokerError> {
+    match (error.downcast_ref(), error.downcast_ref()) {
+        (Some(NatsError::Broker(error)), _) | (_, Some(WorkerError::Broker(error))) => Some(error),
+        _ => error.downcast_ref(),
     }
 }
 

@@ -10,11 +10,11 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::engine::{Attempted, Engine, EngineError};
-use crate::note::{AccountLimit, BatchNote, RunAgain};
+use crate::note::{AccountLimit, BatchNote, RepeatJobs, RunAgain};
 use crate::plan::Plan;
 use crate::result::JobResult;
 use crate::shared::{self, SharedLimits};
-use crate::state::{Halt, Next, Startable, State};
+use crate::state::{Halt, Next, Startable, State, WaitingJobs};
 use crate::work::{Attempt, AttemptEnd, JobNews, Watch, unix_now};
 
 /// How a batch is run.
@@ -29,13 +29,15 @@ pub struct BatchOptions {
     pub budget_usd: Option<f64>,
     /// No job starts after this many failures.
     pub until_failures: Option<usize>,
-    /// Whether [`BatchNews::Doing`] is told. It is told for everything that an agent says or calls.
+    /// Whether [`BatchNews::Doing`] and [`BatchNews::Waiting`] are told: everything that an agent says or calls, and which jobs wait.
     pub doing: bool,
+    /// Which jobs that have their result are run again.
+    pub repeat: RepeatJobs,
 }
 
 impl Default for BatchOptions {
     fn default() -> Self {
-        Self { jobs: 4, by_workers: false, budget_usd: None, until_failures: None, doing: false }
+        Self { jobs: 4, by_workers: false, budget_usd: None, until_failures: None, doing: false, repeat: RepeatJobs::Nothing }
     }
 }
 
@@ -67,6 +69,8 @@ pub enum BatchNews {
     Ended(Box<JobResult>),
     /// An account's limit is reached: none of its jobs starts before.
     Limit(AccountLimit),
+    /// Other jobs wait now, or for something else.
+    Waiting(WaitingJobs),
     /// There are so many workers now, and they have so many places for runs.
     Workers {
         /// How many workers there are.
@@ -138,6 +142,10 @@ pub struct Batch<E> {
     shared: SharedLimits,
     /// Limits that other batches told of. People are told if jobs wait.
     untold: Vec<AccountLimit>,
+    /// The note that jobs are run again, until it is kept.
+    repeat: Option<BatchNote>,
+    /// Whether other jobs may wait than were told last.
+    changed: bool,
 }
 
 impl<E: Engine> Batch<E> {
@@ -152,11 +160,15 @@ impl<E: Engine> Batch<E> {
         events: mpsc::UnboundedSender<BatchNews>,
         stop: watch::Receiver<u32>,
     ) -> Self {
+        let repeat = options.repeat.note(&notes);
+        let notes = notes.into_iter().chain(repeat.clone()).collect();
         let state = State::new(plan, notes, options.budget_usd, options.until_failures);
         let shared = SharedLimits::of(&store);
         Self {
             shared,
             untold: Vec::new(),
+            repeat,
+            changed: true,
             engine: Arc::new(engine),
             state,
             store,
@@ -177,6 +189,9 @@ impl<E: Engine> Batch<E> {
 
     /// Runs it until every job has its result, or nothing more may start.
     pub async fn run(mut self) -> Result<BatchEnd, EngineError> {
+        if let Some(note) = self.repeat.take() {
+            self.engine.keep(note).await?;
+        }
         let unfinished = self.state.unfinished().into_iter().map(str::to_owned).collect();
         self.engine.clean(unfinished).await;
         let (news, mut told) = mpsc::unbounded_channel();
@@ -201,6 +216,7 @@ impl<E: Engine> Batch<E> {
             if tasks.is_empty() && wake.is_none() {
                 break;
             }
+            self.tell_waiting();
             tokio::select! {
                 Some(ended) = tasks.join_next(), if !tasks.is_empty() => {
                     let ended = ended.unwrap_or_else(|panic| (String::new(), Err(EngineError::Lost(panic.to_string()))));
@@ -243,6 +259,7 @@ impl<E: Engine> Batch<E> {
         for limit in self.shared.news(unix_now()) {
             if self.state.limited_until(&limit.account, limit.until).is_none() {
                 self.state.limit(&limit);
+                self.changed = true;
                 self.untold.push(limit);
             }
         }
@@ -272,6 +289,7 @@ impl<E: Engine> Batch<E> {
         let number = before.attempts + 1;
         let recording = if before.attempts == 0 { self.new_recording() } else { before.recording.clone() };
         self.state.start(&name);
+        self.changed = true;
         self.tell(BatchNews::Started { job: name.clone(), attempt: number });
         let watch = Watch { news: news.clone(), doing: self.doing, stop: self.stop.clone() };
         let engine = Arc::clone(&self.engine);
@@ -292,8 +310,16 @@ impl<E: Engine> Batch<E> {
         }
     }
 
+    /// Tells which jobs wait, if somebody wants to know and it may have changed.
+    fn tell_waiting(&mut self) {
+        if self.doing && std::mem::take(&mut self.changed) {
+            self.tell(BatchNews::Waiting(self.state.waiting(unix_now())));
+        }
+    }
+
     /// A run has ended.
     fn ended(&mut self, (job, ended): Ended) -> Result<(), EngineError> {
+        self.changed = true;
         let Attempted { begun, end } = match ended {
             Ok(attempted) => attempted,
             Err(error) => {
@@ -341,6 +367,7 @@ impl<E: Engine> Batch<E> {
             JobNews::Limit(limit) => {
                 if self.state.limited_until(&limit.account, limit.until).is_none() {
                     self.state.limit(&limit);
+                    self.changed = true;
                     self.tell(BatchNews::Limit(limit.clone()));
                     let (path, told) = (self.shared.path(), limit.clone());
                     // Without it, other batches learn it themselves.

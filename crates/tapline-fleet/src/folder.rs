@@ -10,6 +10,7 @@ use tapline_recording::{Store, create_private_folder, recording_name};
 
 use crate::journal;
 use crate::mistake::Mistakes;
+use crate::note::{self, BatchNote, RepeatJobs};
 use crate::plan::{Plan, RunsOn, Source};
 use crate::worktree::Places;
 
@@ -108,11 +109,12 @@ impl BatchFolder {
 
     /// Opens the folder of a batch by the beginning of its id; `last` is the newest.
     pub fn open(store: &Store, id: &str) -> Result<(Self, Plan), BatchError> {
-        Self::open_for(store, id, RunsOn::ThisMachine)
+        Self::open_for(store, id, RunsOn::ThisMachine, RepeatJobs::Nothing)
     }
 
-    /// Opens the folder of a batch whose jobs are run there. If it began with an engine, they are run on workers in any case.
-    pub fn open_for(store: &Store, id: &str, on: RunsOn) -> Result<(Self, Plan), BatchError> {
+    /// Opens the folder of a batch whose jobs are run there, and some of them again. If it began with an engine, they are run on workers
+    /// and not on this machine.
+    pub fn open_for(store: &Store, id: &str, on: RunsOn, repeat: RepeatJobs) -> Result<(Self, Plan), BatchError> {
         let folder = batches(store);
         let unknown = || BatchError::Unknown { id: id.to_owned(), folder: folder.clone() };
         let entries = std::fs::read_dir(&folder).map_err(|_| unknown())?;
@@ -135,9 +137,10 @@ impl BatchFolder {
         let file = folder.path.join(PLAN);
         let read = || -> io::Result<Source> { Ok(serde_json::from_slice(&std::fs::read(&file)?)?) };
         let source = read().map_err(|error| BatchError::File { path: file.clone(), error })?;
-        let path = folder.journal();
-        let ended = journal::ended(&path).map_err(|error| BatchError::File { path, error })?;
-        let on = if folder.engine().is_some() { RunsOn::Workers } else { on };
+        let mut notes = folder.notes()?;
+        notes.extend(repeat.note(&notes));
+        let ended = note::results(&notes).into_keys().map(str::to_owned).collect();
+        let on = if on == RunsOn::ThisMachine && folder.engine().is_some() { RunsOn::Workers } else { on };
         let plan = Plan::again(source, &ended, on).map_err(BatchError::Plan)?;
         Ok((folder, plan))
     }
@@ -151,6 +154,12 @@ impl BatchFolder {
             Err(rustix::io::Errno::WOULDBLOCK) => Err(BatchError::Taken(id)),
             Err(error) => Err(BatchError::File { path: file, error: error.into() }),
         }
+    }
+
+    /// Returns what was noted so far.
+    pub fn notes(&self) -> Result<Vec<BatchNote>, BatchError> {
+        let path = self.journal();
+        journal::notes(&path).map_err(|error| BatchError::File { path, error })
     }
 
     /// Returns the id.

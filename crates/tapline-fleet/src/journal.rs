@@ -1,7 +1,6 @@
 //! The notes of a batch in a file, one JSON object per line. A note is kept once it is on the disk. Notes that arrive together are
 //! flushed together, so many jobs that end at once wait for the disk once.
 
-use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -74,13 +73,9 @@ fn read(path: &Path) -> io::Result<Read> {
     Ok(Read { notes, whole, length: text.len() })
 }
 
-/// Returns the names of the jobs that have their result.
-pub(crate) fn ended(path: &Path) -> io::Result<BTreeSet<String>> {
-    let ended = read(path)?.notes.into_iter().filter_map(|note| match note {
-        BatchNote::Ended(result) => Some(result.job),
-        BatchNote::Begun(_) | BatchNote::Again(_) | BatchNote::Limit(_) => None,
-    });
-    Ok(ended.collect())
+/// Returns the notes so far.
+pub(crate) fn notes(path: &Path) -> io::Result<Vec<BatchNote>> {
+    Ok(read(path)?.notes)
 }
 
 /// Writes what was ordered, and flushes it.

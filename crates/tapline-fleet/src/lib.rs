@@ -72,12 +72,12 @@ pub use nats::{
     RecordingCollector, RoleRights, Sealed, SeenWorker, Shipper, StoreState, Worker, WorkerError, WorkerNews, WorkerOptions,
     checkup, resend,
 };
-pub use note::{AccountLimit, BatchNote, RunAgain, RunBegun};
+pub use note::{AccountLimit, BatchNote, RepeatJobs, RunAgain, RunBegun};
 #[cfg(feature = "s3")]
 pub use partitions::{PartitionedStore, PartitionsError, PartitionsWritten};
 pub use plan::{Plan, PlannedStep, RunsOn};
 pub use result::{JobOutcome, JobResult, worst_exit_code};
-pub use state::Halt;
+pub use state::{Halt, WaitingJobs, steps_left};
 pub use summary::{counted, json, junit, markdown};
 pub use template::TemplateError;
 pub use work::{Attempt, AttemptEnd, JobNews, Watch, Workplace};

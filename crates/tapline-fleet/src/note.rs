@@ -1,10 +1,11 @@
 //! What is noted about a batch as it goes on. All that is known of a batch is its plan and its notes.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::result::JobResult;
+use crate::result::{JobOutcome, JobResult};
 
 /// A note.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,6 +20,49 @@ pub enum BatchNote {
     Ended(Box<JobResult>),
     /// An account's limit is reached.
     Limit(AccountLimit),
+    /// These jobs are run again: their results so far count for nothing.
+    Repeat(Vec<String>),
+}
+
+/// Which jobs of an earlier batch that have their result are run again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RepeatJobs {
+    /// None.
+    #[default]
+    Nothing,
+    /// Those that failed, and those that were skipped: what they need may succeed now.
+    Failed,
+}
+
+impl RepeatJobs {
+    /// Returns the note that says so, if there are such jobs.
+    pub fn note(self, notes: &[BatchNote]) -> Option<BatchNote> {
+        let results = results(notes);
+        if self == Self::Nothing || !results.values().any(|result| result.is_failure()) {
+            return None;
+        }
+        let repeated = results.into_iter().filter(|(_, result)| result.outcome != JobOutcome::Success);
+        Some(BatchNote::Repeat(repeated.map(|(job, _)| job.to_owned()).collect()))
+    }
+}
+
+/// The results that count, by the names of their jobs.
+pub(crate) fn results(notes: &[BatchNote]) -> BTreeMap<&str, &JobResult> {
+    let mut results: BTreeMap<&str, &JobResult> = BTreeMap::new();
+    for note in notes {
+        match note {
+            BatchNote::Ended(result) => {
+                results.entry(&result.job).or_insert(result);
+            }
+            BatchNote::Repeat(jobs) => {
+                for job in jobs {
+                    results.remove(job.as_str());
+                }
+            }
+            BatchNote::Begun(_) | BatchNote::Again(_) | BatchNote::Limit(_) => {}
+        }
+    }
+    results
 }
 
 /// A run of a job begins.

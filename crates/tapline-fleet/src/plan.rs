@@ -428,8 +428,14 @@ impl Plan {
 
     /// Returns each step with its label, its agent and how many jobs it has, in the order of the file, and what it waits for.
     pub fn steps(&self) -> Vec<PlannedStep> {
+        self.steps_of(&|_| None)
+    }
+
+    /// The steps, with as many jobs of each node as are left. `None` is one, or as many as its list has items.
+    pub(crate) fn steps_of(&self, left: &dyn Fn(usize) -> Option<usize>) -> Vec<PlannedStep> {
         let mut steps: Vec<PlannedStep> = Vec::new();
-        for node in &self.nodes {
+        for (at, node) in self.nodes.iter().enumerate().filter(|(at, _)| left(*at) != Some(0)) {
+            let jobs = left(at).unwrap_or(1);
             let look = |name: &str| self.look(node, name, None, None);
             let mut reading = Reading::new(&self.entry(node).fields, &look, &self.source.base);
             let job = reading.job(node.name.clone(), node.step.clone());
@@ -439,13 +445,13 @@ impl Plan {
                     name: node.step.clone(),
                     label: job.label,
                     agent: job.agent.name(),
-                    jobs: 1,
+                    jobs,
                     needs: node.needs.iter().map(|need| need.alias.clone()).collect(),
-                    for_each: node.for_each.clone(),
+                    for_each: node.for_each.clone().filter(|_| left(at).is_none()),
                 });
                 continue;
             };
-            step.jobs += 1;
+            step.jobs += jobs;
         }
         steps
     }

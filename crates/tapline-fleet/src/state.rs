@@ -7,7 +7,7 @@ use crate::budget::Budget;
 use crate::job::Job;
 use crate::limits::Accounts;
 use crate::note::{AccountLimit, BatchNote, RunAgain, RunBegun};
-use crate::plan::{Expanded, Plan, Planned};
+use crate::plan::{Expanded, Plan, Planned, PlannedStep};
 use crate::result::JobResult;
 use crate::waits::Waits;
 
@@ -78,6 +78,10 @@ pub(crate) struct State {
     pending: VecDeque<Waiting>,
     running: BTreeSet<String>,
     begun: BTreeMap<String, Begun>,
+    /// Jobs that are run again and have not begun again.
+    repeated: BTreeSet<String>,
+    /// Results of jobs that wait again for others, which are run again.
+    early: BTreeMap<String, JobResult>,
     /// The place of each known job: its node, and its item.
     places: BTreeMap<String, (usize, usize)>,
     /// Jobs that ended without a run, and are not noted yet.
@@ -107,6 +111,8 @@ impl State {
             pending: VecDeque::new(),
             running: BTreeSet::new(),
             begun: BTreeMap::new(),
+            repeated: BTreeSet::new(),
+            early: BTreeMap::new(),
             places: BTreeMap::new(),
             over: VecDeque::new(),
             accounts: Accounts::default(),
@@ -116,12 +122,24 @@ impl State {
             plan,
         };
         (0..count).filter(|node| state.waits.is_free(*node)).collect::<Vec<_>>().into_iter().for_each(|node| state.free(node));
-        for note in notes {
+        // The last note that says of a job that it is run again.
+        let mut repeats: BTreeMap<String, usize> = BTreeMap::new();
+        for (at, note) in notes.iter().enumerate() {
+            if let BatchNote::Repeat(jobs) = note {
+                repeats.extend(jobs.iter().map(|job| (job.clone(), at)));
+            }
+        }
+        for (at, note) in notes.into_iter().enumerate() {
             match note {
                 BatchNote::Begun(begun) => state.begin(&begun),
                 BatchNote::Again(again) => state.again(&again),
+                // What it cost counts.
+                BatchNote::Ended(result) if repeats.get(&result.job).is_some_and(|repeat| at < *repeat) => {
+                    state.budget.spend(&result.job, result.cost_usd);
+                }
                 BatchNote::Ended(result) => state.end(*result),
                 BatchNote::Limit(limit) => state.limit(&limit),
+                BatchNote::Repeat(jobs) => jobs.into_iter().for_each(|job| state.repeat(job)),
             }
         }
         // Whatever was running is not running any more.
@@ -141,15 +159,23 @@ impl State {
         match self.plan.expand(node, &of) {
             Expanded::Jobs(jobs) => {
                 self.left[node] = Some(jobs.len());
+                let is_empty = jobs.is_empty();
+                let mut early = Vec::new();
                 for (item, planned) in jobs.into_iter().enumerate() {
+                    early.extend(self.early.remove(&planned.name));
                     self.places.insert(planned.name.clone(), (node, item));
                     self.pending.push_back(Waiting { planned, job: None });
                 }
-                if self.left[node] == Some(0) {
+                early.into_iter().for_each(|result| self.end(result));
+                if is_empty {
                     self.done(node);
                 }
             }
-            Expanded::Skip(why) => self.drop_out(node, JobResult::skipped(&name, &step, why)),
+            // If it has run, its result stays.
+            Expanded::Skip(why) => {
+                let result = self.early.remove(&name).unwrap_or_else(|| JobResult::skipped(&name, &step, why));
+                self.drop_out(node, result);
+            }
             Expanded::Fail(why) => self.drop_out(node, JobResult::not_started(&name, &step, why, tapline_session::exit::USAGE)),
         }
     }
@@ -176,6 +202,7 @@ impl State {
     /// A run of a job began.
     pub(crate) fn begin(&mut self, begun: &RunBegun) {
         self.running.insert(begun.job.clone());
+        self.repeated.remove(&begun.job);
         let job = self.begun.entry(begun.job.clone()).or_default();
         job.attempts = begun.attempt;
         job.cut_off = false;
@@ -203,6 +230,15 @@ impl State {
         }
     }
 
+    /// A job that had its result is run again, as if it were new. Its runs so far are counted.
+    fn repeat(&mut self, job: String) {
+        self.running.remove(&job);
+        if let Some(begun) = self.begun.get_mut(&job) {
+            *begun = Begun { attempts: begun.attempts, recording: std::mem::take(&mut begun.recording), ..Begun::default() };
+        }
+        self.repeated.insert(job);
+    }
+
     /// A run was cut off: the job waits for its turn as before.
     pub(crate) fn cut_off(&mut self, job: &str) {
         self.running.remove(job);
@@ -214,7 +250,12 @@ impl State {
     /// A job has ended. A second result of a job counts for nothing.
     pub(crate) fn end(&mut self, result: JobResult) {
         self.running.remove(&result.job);
-        let Some((node, item)) = self.places.get(&result.job).copied() else { return };
+        let Some((node, item)) = self.places.get(&result.job).copied() else {
+            self.begun.remove(&result.job);
+            self.budget.spend(&result.job, result.cost_usd);
+            self.early.entry(result.job.clone()).or_insert(result);
+            return;
+        };
         if self.results[node].contains_key(&item) {
             return;
         }
@@ -313,124 +354,59 @@ impl State {
 
     /// Returns the names of jobs that have begun and not ended.
     pub(crate) fn unfinished(&self) -> Vec<&str> {
-        self.begun.keys().map(String::as_str).collect()
+        self.begun.keys().filter(|job| !self.repeated.contains(*job)).map(String::as_str).collect()
     }
+
+    /// Returns which jobs wait at this time, and for what.
+    pub(crate) fn waiting(&self, now: i64) -> WaitingJobs {
+        let mut waiting = WaitingJobs::default();
+        for (first, is_alone, count) in self.waits.waited_for() {
+            let node = &self.plan.nodes()[first];
+            let name = if is_alone { &node.name } else { &node.step };
+            *waiting.for_needs.entry(name.clone()).or_default() += count;
+        }
+        for Waiting { planned, job } in self.pending.iter().filter(|waiting| !self.running.contains(&waiting.planned.name)) {
+            let opens = job.as_ref().and_then(|job| Some((&job.account, self.accounts.opens_at(&job.account, now)?)));
+            let again = self.begun.get(&planned.name).map(|begun| begun.not_before).filter(|at| *at > now);
+            match (opens, again) {
+                (Some((account, until)), _) => {
+                    let limited = waiting.for_limit.entry(account.clone()).or_insert((0, until));
+                    limited.0 += 1;
+                }
+                (None, Some(at)) => {
+                    let (count, first) = waiting.for_retry.unwrap_or((0, at));
+                    waiting.for_retry = Some((count + 1, first.min(at)));
+                }
+                (None, None) => waiting.for_place += 1,
+            }
+        }
+        waiting
+    }
+}
+
+/// Jobs that have not begun, or are tried again, by what they wait for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct WaitingJobs {
+    /// How many wait for nothing but a free place.
+    pub for_place: usize,
+    /// How many wait for a job or a step, by its name.
+    pub for_needs: BTreeMap<String, usize>,
+    /// How many wait for the limit of an account, by its name, and until when, in seconds since 1970.
+    pub for_limit: BTreeMap<String, (usize, i64)>,
+    /// How many are tried again later, and when the first of them is.
+    pub for_retry: Option<(usize, i64)>,
+}
+
+/// Returns the steps of a plan that are left after these notes, with the jobs that are left of each.
+pub fn steps_left(plan: Plan, notes: Vec<BatchNote>) -> Vec<PlannedStep> {
+    let mut state = State::new(plan, notes, None, None);
+    // These are not started.
+    while let Some(result) = state.over.pop_front() {
+        state.end(result);
+    }
+    state.plan.steps_of(&|node| state.left[node])
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::plan::{Entry, Source};
-    use crate::result::JobOutcome;
-
-    fn plan(jobs: &[&[(&str, &str)]]) -> Plan {
-        let entry = |(number, job): (usize, &&[(&str, &str)])| {
-            let own = job.iter().map(|(key, value)| ((*key).to_owned(), (*value).into()));
-            let common = [("prompt", "x"), ("bin", "/bin/sh")].map(|(key, value)| (key.to_owned(), value.into()));
-            Entry {
-                place: format!("job {number}").into(),
-                fields: common.into_iter().chain(own).collect(),
-                rows: None,
-                homes: BTreeMap::new(),
-            }
-        };
-        let source =
-            Source { base: "/".into(), name: "test".to_owned(), entries: jobs.iter().enumerate().map(entry).collect() };
-        Plan::new(source, crate::plan::RunsOn::ThisMachine).unwrap_or_else(|error| panic!("{error}"))
-    }
-
-    fn begun(job: &str, attempt: u64) -> BatchNote {
-        BatchNote::Begun(RunBegun { job: job.to_owned(), attempt, recording: format!("/r/{job}").into(), session: None })
-    }
-
-    fn ended(job: &str, outcome: JobOutcome, cost_usd: f64) -> BatchNote {
-        let result = JobResult { job: job.to_owned(), outcome, cost_usd: Some(cost_usd), ..JobResult::default() };
-        BatchNote::Ended(Box::new(result))
-    }
-
-    fn again(job: &str, at: i64) -> BatchNote {
-        let (session, cost_usd) = (Some("s".to_owned()), Some(0.5));
-        BatchNote::Again(RunAgain { job: job.to_owned(), at, session, cost_usd, error: None })
-    }
-
-    /// What is next, in a word: the job that starts, or the time that is waited for.
-    fn next(state: &mut State, now: i64) -> String {
-        match state.next(now) {
-            Next::Start(startable) => {
-                state.start(&startable.job.name);
-                startable.job.name
-            }
-            Next::Over(result) => {
-                let told = format!("{} {}", result.job, result.outcome.word());
-                state.end(*result);
-                told
-            }
-            Next::Wait(until) => until.to_string(),
-            Next::Nothing => "nothing".to_owned(),
-        }
-    }
-
-    #[test]
-    fn a_limit_holds_back_all_jobs_of_its_account_and_nobody_else() {
-        let jobs: &[&[(&str, &str)]] =
-            &[&[("name", "a"), ("account", "x")], &[("name", "b"), ("account", "x")], &[("name", "c"), ("account", "y")]];
-        let limit = BatchNote::Limit(AccountLimit { account: "x".to_owned(), until: 100 });
-        let mut state = State::new(plan(jobs), vec![limit], None, None);
-        let told: Vec<_> = [50, 50, 100, 101, 101, 101].map(|now| next(&mut state, now)).into();
-        assert_eq!(told, ["c", "101", "101", "a", "b", "nothing"]);
-    }
-
-    #[test]
-    fn a_job_that_is_tried_again_waits_and_keeps_nobody_from_running() {
-        let notes = vec![begun("a", 1), again("a", 70)];
-        let mut state = State::new(plan(&[&[("name", "a")], &[("name", "b")]]), notes, None, None);
-        assert_eq!([next(&mut state, 60), next(&mut state, 60)], ["b", "70"]);
-        let Next::Start(startable) = state.next(70) else { panic!("it may start") };
-        let Begun { attempts, retries, session, cut_off, .. } = startable.before;
-        assert_eq!((attempts, retries, session.as_deref(), cut_off), (1, 1, Some("s"), false));
-    }
-
-    #[test]
-    fn what_has_ended_does_not_start_again_and_what_was_running_was_cut_off() {
-        let good = JobOutcome::Success;
-        let notes = vec![begun("a", 1), begun("b", 1), ended("a", good, 1.0), ended("a", JobOutcome::Failure, 9.0)];
-        let mut state =
-            State::new(plan(&[&[("name", "a")], &[("name", "b")], &[("name", "c"), ("needs", "a")]]), notes, None, None);
-        assert_eq!((state.counts(), state.spent()), ((3, 1), 1.0), "a second result counts for nothing");
-        assert_eq!(state.unfinished(), ["b"]);
-        let Next::Start(startable) = state.next(0) else { panic!("it goes on") };
-        assert!(startable.job.name == "b" && startable.before.cut_off);
-        state.start("b");
-        assert_eq!([next(&mut state, 0), next(&mut state, 0)], ["c", "nothing"]);
-    }
-
-    #[test]
-    fn a_run_that_was_cut_off_before_its_first_words_has_the_session_of_the_run_before() {
-        let session = Some("s".to_owned());
-        let second = RunBegun { job: "a".to_owned(), attempt: 2, recording: "/r/a".into(), session: session.clone() };
-        let notes = vec![begun("a", 1), BatchNote::Begun(second)];
-        let mut state = State::new(plan(&[&[("name", "a")]]), notes, None, None);
-        let Next::Start(startable) = state.next(0) else { panic!("it goes on") };
-        assert_eq!((startable.before.attempts, startable.before.session), (2, session));
-    }
-
-    #[test]
-    fn nothing_starts_once_the_budget_is_used_up_or_enough_has_failed() {
-        let jobs: &[&[(&str, &str)]] = &[&[("name", "a")], &[("name", "b")], &[("name", "c")]];
-        let failed = vec![begun("a", 1), ended("a", JobOutcome::Failure, 0.75)];
-        let mut state = State::new(plan(jobs), failed.clone(), Some(0.75), None);
-        assert_eq!((next(&mut state, 0).as_str(), state.halt()), ("nothing", Some(Halt::Budget)));
-        let mut state = State::new(plan(jobs), failed.clone(), None, Some(1));
-        assert_eq!((next(&mut state, 0).as_str(), state.halt()), ("nothing", Some(Halt::Failures)));
-        let mut state = State::new(plan(jobs), failed, Some(0.76), Some(2));
-        assert_eq!((next(&mut state, 0).as_str(), state.halt()), ("b", None));
-    }
-
-    #[test]
-    fn jobs_that_need_a_failure_are_skipped_one_after_the_other() {
-        let jobs: &[&[(&str, &str)]] = &[&[("name", "a")], &[("name", "b"), ("needs", "a")], &[("name", "c"), ("needs", "b")]];
-        let mut state = State::new(plan(jobs), vec![begun("a", 1), ended("a", JobOutcome::Failure, 0.0)], None, None);
-        assert_eq!([next(&mut state, 0), next(&mut state, 0), next(&mut state, 0)], ["b skipped", "c skipped", "nothing"]);
-        assert_eq!(state.counts(), (3, 3));
-    }
-}
+mod tests;

@@ -19,6 +19,8 @@ pub(crate) struct Waits {
 struct Set {
     /// How many of them are not done.
     left: usize,
+    /// The first of them, and whether it is the only one.
+    first: (usize, bool),
     /// Who waits for them.
     waiting: Vec<usize>,
 }
@@ -34,7 +36,7 @@ impl Waits {
         for (node, needed) in needs.enumerate() {
             for set in needed.filter(|set| !set.is_empty()) {
                 let at = *known.entry(set.as_ptr()).or_insert_with(|| {
-                    waits.sets.push(Set { left: set.len(), waiting: Vec::new() });
+                    waits.sets.push(Set { left: set.len(), first: (set[0], set.len() == 1), waiting: Vec::new() });
                     set.iter().for_each(|member| waits.sets_of[*member].push(waits.sets.len() - 1));
                     waits.sets.len() - 1
                 });
@@ -48,6 +50,18 @@ impl Waits {
     /// Returns whether a node waits for nothing.
     pub(crate) fn is_free(&self, node: usize) -> bool {
         self.open[node] == 0
+    }
+
+    /// Returns what nodes wait for: the first node of a set, whether it is the only one, and how many wait. A node is counted once.
+    pub(crate) fn waited_for(&self) -> Vec<(usize, bool, usize)> {
+        let mut counted = vec![false; self.open.len()];
+        let mut waited = Vec::new();
+        for set in self.sets.iter().filter(|set| set.left > 0) {
+            let count = set.waiting.iter().filter(|node| !std::mem::replace(&mut counted[**node], true)).count();
+            let (first, is_alone) = set.first;
+            waited.extend((count > 0).then_some((first, is_alone, count)));
+        }
+        waited
     }
 
     /// A node is done. Returns the nodes that wait for nothing any more.
@@ -82,6 +96,7 @@ mod tests {
         let mut waits = Waits::new(needs.iter().map(|sets| sets.iter().copied()));
         assert_eq!((0..5).filter(|node| waits.is_free(*node)).collect::<Vec<_>>(), [0, 1]);
         assert_eq!(waits.sets.len(), 2, "a set that is shared is there once");
+        assert_eq!(waits.waited_for(), [(0, false, 2), (0, true, 1)]);
         assert_eq!(waits.done(0), [4]);
         assert_eq!(waits.done(1), [2, 3]);
     }

@@ -26,11 +26,14 @@ pub(crate) struct Batch {
     /// Go on with an earlier batch (the beginning of its id is enough; `last` is the newest)
     #[arg(long, value_name = "ID", conflicts_with = "file")]
     pub(crate) resume: Option<String>,
+    /// With --resume: run the jobs again that failed, and those that were skipped because of them
+    #[arg(long, requires = "resume", conflicts_with = "file")]
+    pub(crate) retry_failed: bool,
     /// Print an example of a job file
     #[arg(long, exclusive = true)]
     pub(crate) example: bool,
-    /// Show the plan and what it will probably cost, and start nothing
-    #[arg(long, conflicts_with = "resume")]
+    /// Show the plan and what it will probably cost, and start nothing; with --resume what is left of it
+    #[arg(long)]
     pub(crate) dry_run: bool,
     /// How many jobs run at once [default: 4; with --engine as many as the workers have places for]
     #[arg(long, value_name = "N", value_parser = super::at_least_one)]
@@ -60,6 +63,7 @@ Examples:
   tapline batch repos.csv --prompt \"Update the licence of {repo}\" --junit results.xml
   tapline batch jobs.toml --engine nats://broker:4222     workers run them (`tapline worker`)
   tapline batch --resume last
+  tapline batch --resume last --retry-failed              what failed is run again
 
 ";
 

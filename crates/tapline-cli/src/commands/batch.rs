@@ -10,8 +10,8 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use serde_json::Value;
 use tapline_fleet::{
     Batch, BatchEnd, BatchError, BatchFolder, BatchNote, BatchOptions, Broker, EXAMPLE, Embedded, Engine, EngineError, Halt,
-    JobFileError, Mistake, Mistakes, Nats, NatsError, Plan, RunsOn, Workplace, counted, json, junit, markdown, median_costs,
-    worst_exit_code,
+    JobFileError, JobResult, Mistake, Mistakes, Nats, NatsError, Plan, PlannedStep, RepeatJobs, RunsOn, Workplace, counted,
+    json, junit, markdown, median_costs, steps_left, worst_exit_code,
 };
 use tapline_recording::Store;
 use tapline_session::text::{count_of, dollars, one_line, visible};
@@ -66,9 +66,11 @@ fn batch(args: &Args) -> Result<u8> {
     let store = store::store()?;
     let mut broker = args.engine.broker();
     let on = if broker.is_some() { RunsOn::Workers } else { RunsOn::ThisMachine };
+    let repeat = if args.retry_failed { RepeatJobs::Failed } else { RepeatJobs::Nothing };
     let (folder, plan) = match (&args.resume, &args.file) {
+        (Some(id), _) if args.dry_run => return show_left(id, repeat, &store),
         (Some(id), _) => {
-            let (folder, plan) = BatchFolder::open_for(&store, id, on).map_err(told)?;
+            let (folder, plan) = BatchFolder::open_for(&store, id, on, repeat).map_err(told)?;
             // It goes on with the engine that it began with, unless another is named.
             broker = broker.or_else(|| Broker::noted(&folder));
             (Some(folder), plan)
@@ -93,7 +95,7 @@ fn batch(args: &Args) -> Result<u8> {
     let mut options = BatchOptions::default();
     (options.budget_usd, options.until_failures) = (args.budget_usd, args.until_failures);
     (options.jobs, options.by_workers) = (args.jobs.unwrap_or(options.jobs), args.jobs.is_none() && broker.is_some());
-    options.doing = Show::is_live(&args.told);
+    (options.doing, options.repeat) = (Show::is_live(&args.told), repeat);
     let run = Run { args, id: &id, redact, is_remote: broker.is_some(), options, runtime: &runtime };
     let ended = if let Some(broker) = broker {
         broker.note(&folder).map_err(told)?;
@@ -256,13 +258,13 @@ fn values(defaults: &JobDefaults) -> Result<BTreeMap<String, Value>> {
 /// is as good as any.
 fn dry_run(file: &Path, defaults: &JobDefaults, on: RunsOn, store: &Store) -> Result<u8> {
     let missing = match Plan::read_for(file, &values(defaults)?, on) {
-        Ok(plan) => return show_plan(&plan, store).map(|()| 0),
+        Ok(plan) => return show_plan(&plan.steps(), &count_of(plan.len(), "job"), store).map(|()| 0),
         Err(JobFileError::Wrong(mistakes)) => mistakes,
         Err(error) => return Err(error.into()),
     };
     // If the file itself is wrong, this says so.
     let plan = read(file, defaults, RunsOn::Nowhere)?;
-    show_plan(&plan, store)?;
+    show_plan(&plan.steps(), &count_of(plan.len(), "job"), store)?;
     let count = count_of(missing.0.iter().filter(|mistake| mistake.agent.is_none()).count(), "mistake");
     match list(&missing) {
         Some(_) => Ok(0),
@@ -270,13 +272,24 @@ fn dry_run(file: &Path, defaults: &JobDefaults, on: RunsOn, store: &Store) -> Re
     }
 }
 
-fn show_plan(plan: &Plan, store: &Store) -> Result<()> {
-    let steps = plan.steps();
+/// Shows what is left of an earlier batch.
+fn show_left(id: &str, repeat: RepeatJobs, store: &Store) -> Result<u8> {
+    let (folder, plan) = BatchFolder::open_for(store, id, RunsOn::Nowhere, repeat).map_err(told)?;
+    let mut notes = folder.notes().map_err(told)?;
+    notes.extend(repeat.note(&notes));
+    let steps = steps_left(plan, notes);
+    let jobs: usize = steps.iter().map(|step| step.jobs).sum();
+    show_plan(&steps, &format!("{} left of batch {}", count_of(jobs, "job"), folder.id()), store)?;
+    Ok(0)
+}
+
+/// Shows steps, and what they will probably cost.
+fn show_plan(steps: &[PlannedStep], all: &str, store: &Store) -> Result<()> {
     let labels: Vec<String> = steps.iter().map(|step| step.label.clone()).collect();
     let costs = median_costs(store, &labels);
     let mut out = output::stdout();
     let mut total = Some(0.0);
-    for step in &steps {
+    for step in steps {
         let many = match &step.for_each {
             Some(list) => format!("one job for each of {list}"),
             None => count_of(step.jobs, "job"),
@@ -290,7 +303,7 @@ fn show_plan(plan: &Plan, store: &Store) -> Result<()> {
         writeln!(out, "{}", visible(&format!("{}: {many} · {}{needs} · cost: {told}{each}", step.name, step.agent)))?;
     }
     let total = total.map_or("unknown".to_owned(), |total| format!("about {}", dollars(total)));
-    writeln!(out, "{} · cost: {total} (the median of earlier runs with the same label)", count_of(plan.len(), "job"))?;
+    writeln!(out, "{all} · cost: {total} (the median of earlier runs with the same label)")?;
     out.flush()?;
     Ok(())
 }
@@ -350,6 +363,8 @@ fn conclude(args: &Args, redact: bool, id: &str, end: &BatchEnd, files: EndFiles
     if !end.is_complete() {
         let more = if end.halt == Some(Halt::Budget) { " --budget-usd USD" } else { "" };
         output::tell(&format!("{why}to go on: tapline batch --resume {id}{more}"));
+    } else if end.results.iter().any(JobResult::is_failure) {
+        output::tell(&format!("to run what failed again: tapline batch --resume {id} --retry-failed"));
     }
     Ok(code)
 }

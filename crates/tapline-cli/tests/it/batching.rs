@@ -294,3 +294,58 @@ fn an_agent_that_is_not_installed_is_told_as_by_run_before_anything_starts() {
     assert_eq!(both.code, 2, "{both:?}");
     assert!(both.err.contains("line 2: timeout: `soon`") && both.err.contains("jobs.csv: 1 mistake, so nothing"), "{both:?}");
 }
+
+#[test]
+fn what_failed_is_run_again_and_what_is_left_is_shown() {
+    let folder = Folder::new("batch-retry");
+    let jobs = folder.file(
+        "jobs.toml",
+        "[[job]]\nname = \"good\"\nprompt = \"say good\"\n[[job]]\nname = \"bad\"\nprompt = \"once bad\"\n\
+         [[job]]\nname = \"after\"\nneeds = [\"bad\"]\nprompt = \"say after\"\n",
+    );
+    let first = run(&folder, &[&jobs, "--json"]);
+    assert_eq!(first.code, 1, "{first:?}");
+    let id = json(&first)["batch"].as_str().unwrap().to_owned();
+    let hint = format!("to run what failed again: tapline batch --resume {id} --retry-failed");
+    assert!(first.err.contains(&hint), "{first:?}");
+    let nothing = run(&folder, &["--resume", &id, "--dry-run"]);
+    assert_eq!((nothing.code, nothing.err.as_str()), (0, ""), "{nothing:?}");
+    assert!(nothing.out.starts_with(&format!("0 jobs left of batch {id} · ")), "{nothing:?}");
+    let left = run(&folder, &["--resume", &id, "--retry-failed", "--dry-run"]);
+    let steps: Vec<&str> = left.out.lines().map(|line| line.split(" · ").next().unwrap()).collect();
+    assert_eq!(steps, ["bad: 1 job", "after: 1 job", &format!("2 jobs left of batch {id}")], "{left:?}");
+    // Showing it changes nothing.
+    let again = run(&folder, &["--resume", &id, "--json"]);
+    assert_eq!((again.code, json(&again)["results"][1]["outcome"].as_str().unwrap()), (1, "failure"), "{again:?}");
+    let retried = run(&folder, &["--resume", &id, "--retry-failed", "--json"]);
+    assert_eq!(retried.code, 0, "{retried:?}");
+    let value = json(&retried);
+    let told: Vec<_> =
+        value["results"].as_array().unwrap().iter().map(|result| (&result["outcome"], &result["attempts"])).collect();
+    let success = Value::from("success");
+    assert_eq!(told, [(&success, &Value::from(1)), (&success, &Value::from(2)), (&success, &Value::from(1))]);
+    let ran = |job: &str| {
+        let names =
+            std::fs::read_dir(folder.path("traces")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with(&format!("{job}.")) && name.ends_with(".began")).count()
+    };
+    assert_eq!((ran("good"), ran("bad"), ran("after")), (1, 2, 1));
+    let alone = run(&folder, &[&jobs, "--retry-failed"]);
+    assert!(alone.code == 2 && alone.err.contains("--retry-failed"), "{alone:?}");
+}
+
+#[test]
+fn the_plan_is_private_and_the_journal_is_redacted() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = Folder::new("batch-private");
+    let key = format!("ghp_{}", "a1B2".repeat(9));
+    let jobs = folder.file("jobs.toml", &format!("[[job]]\nname = \"a\"\nprompt = \"say a {key}\"\n"));
+    let ran = run(&folder, &[&jobs, "--redact"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let batch = std::fs::read_dir(folder.path("home/batches")).unwrap().next().unwrap().unwrap().path();
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&batch), mode(&batch.join("plan.json")), mode(&batch.join("journal"))), (0o700, 0o600, 0o600));
+    // A batch that is resumed needs the prompt as it is; nothing else has it.
+    assert!(std::fs::read_to_string(batch.join("plan.json")).unwrap().contains(&key));
+    assert!(!std::fs::read_to_string(batch.join("journal")).unwrap().contains(&key));
+}

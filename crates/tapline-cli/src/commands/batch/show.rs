@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use tapline_fleet::{AccountLimit, BatchNews, JobOutcome, JobResult};
+use tapline_fleet::{AccountLimit, BatchNews, JobOutcome, JobResult, WaitingJobs};
 use tapline_session::render::{Style, clock};
 use tapline_session::text::{count_of, dollars, fit, one_line, visible};
 use tapline_session::{rfc3339, short_duration};
@@ -23,6 +23,8 @@ const TICK: Duration = Duration::from_millis(250);
 const NOT_TAKEN: Duration = Duration::from_secs(2);
 /// How long jobs that no worker takes wait before people are told: the worker may be there, and not known yet.
 const UNMET: Duration = Duration::from_secs(3);
+/// How many steps that others wait for are named.
+const NAMED: usize = 3;
 /// How many columns the name of a job takes.
 const NAME: usize = 28;
 
@@ -39,7 +41,7 @@ pub(super) struct Show {
     done: usize,
     failed: usize,
     spent: f64,
-    limits: BTreeMap<String, i64>,
+    waiting: WaitingJobs,
     /// What no worker does, and how many jobs wait for one that does.
     unmet: BTreeMap<String, Unmet>,
     /// Whether other machines run the jobs: then a job that begins here is only on the queue.
@@ -102,7 +104,7 @@ impl Show {
             done,
             failed: 0,
             spent: 0.0,
-            limits: BTreeMap::new(),
+            waiting: WaitingJobs::default(),
             unmet: BTreeMap::new(),
             drawn: 0,
             closed: false,
@@ -189,9 +191,9 @@ impl Show {
             BatchNews::Limit(AccountLimit { account, until }) => {
                 let line =
                     format!("{yellow}!{reset} {}: limit reached, no further run before {}", plain(&account), time_of(until));
-                self.limits.insert(account, until);
                 self.line(&line);
             }
+            BatchNews::Waiting(waiting) => self.waiting = waiting,
             BatchNews::Workers { workers: 0, .. } => {
                 self.line(&format!(
                     "{yellow}!{reset} no worker that takes these jobs is there; they wait for one (`tapline worker` starts one)"
@@ -233,7 +235,7 @@ impl Show {
                 lines.push(format!("{dim}·{reset} a worker that {} is there now", plain(missing)));
             } else if unmet.jobs > 0 && !unmet.told && unmet.since.elapsed() >= UNMET {
                 unmet.told = true;
-                lines.push(format!("{yellow}!{reset} {}", waiting(missing, unmet.jobs)));
+                lines.push(format!("{yellow}!{reset} {}", no_worker(missing, unmet.jobs)));
             }
             unmet.jobs > 0
         });
@@ -283,13 +285,13 @@ impl Show {
         }
     }
 
-    /// Draws the table: what runs, the longest first, and where the batch stands.
+    /// Draws the table: what runs, the longest first, what waits, and where the batch stands.
     fn draw(&mut self) {
         if !self.live || self.closed {
             return;
         }
         let (columns, rows) = output::size();
-        let room = rows.saturating_sub(3).max(1);
+        let room = rows.saturating_sub(4).max(1);
         let mut running: Vec<_> = self.running.iter().collect();
         running.sort_by_key(|(_, running)| running.place);
         let mut lines = Vec::new();
@@ -302,23 +304,12 @@ impl Show {
         if running.len() > room {
             lines.push(format!("  … and {} more", running.len() - room));
         }
-        let now = time_now();
-        let limited = self
-            .limits
-            .iter()
-            .filter(|(_, until)| **until > now)
-            .map(|(account, until)| format!(" · {} waits until {}", plain(account), time_of(*until)));
+        lines.extend(waiting(&self.waiting));
         let unmet = self.unmet.iter().filter(|(_, unmet)| unmet.told);
-        let limited = limited.chain(unmet.map(|(missing, unmet)| format!(" · {}", waiting(missing, unmet.jobs))));
+        lines.extend(unmet.map(|(missing, unmet)| format!("  {}", no_worker(missing, unmet.jobs))));
         let failed = if self.failed > 0 { format!(" · {} failed", self.failed) } else { String::new() };
         let spent = if self.spent > 0.0 { format!(" · {}", dollars(self.spent)) } else { String::new() };
-        lines.push(format!(
-            "{} of {} done{failed} · {} running{spent}{}",
-            self.done,
-            self.jobs.max(self.done),
-            running.len(),
-            limited.collect::<Vec<_>>().concat()
-        ));
+        lines.push(format!("{} of {} done{failed} · {} running{spent}", self.done, self.jobs.max(self.done), running.len()));
         let Style { dim, reset, .. } = self.style;
         let drawn = lines.iter().map(|line| format!("{dim}{}{reset}\n", fit(line, columns.saturating_sub(1))));
         let text = drawn.collect::<Vec<_>>().concat();
@@ -335,13 +326,37 @@ impl Show {
     }
 }
 
+/// How many jobs wait, and for what, in one line.
+fn waiting(jobs: &WaitingJobs) -> Option<String> {
+    let mut parts = Vec::new();
+    let mut all = jobs.for_place;
+    for (account, (count, until)) in &jobs.for_limit {
+        all += count;
+        parts.push(format!("{count} for the limit of {} (until {})", plain(account), time_of(*until)));
+    }
+    if let Some((count, at)) = jobs.for_retry {
+        all += count;
+        parts.push(format!("{count} to be tried again (the first at {})", time_of(at)));
+    }
+    if jobs.for_place > 0 {
+        parts.push(format!("{} for a free place", jobs.for_place));
+    }
+    let mut needs: Vec<(&String, &usize)> = jobs.for_needs.iter().collect();
+    needs.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    all += needs.iter().map(|(_, count)| **count).sum::<usize>();
+    parts.extend(needs.iter().take(NAMED).map(|(name, count)| format!("{count} for {}", fit(&plain(name), NAME))));
+    let others: usize = needs.iter().skip(NAMED).map(|(_, count)| **count).sum();
+    parts.extend((others > 0).then(|| format!("{others} for others")));
+    (all > 0).then(|| format!("  {all} waiting: {}", parts.join(", ")))
+}
+
 /// A text of somebody else's in a line of ours.
 fn plain(text: &str) -> String {
     visible(&one_line(text)).into_owned()
 }
 
 /// Says what no worker does.
-fn waiting(missing: &str, jobs: usize) -> String {
+fn no_worker(missing: &str, jobs: usize) -> String {
     let waits = if jobs == 1 { "waits" } else { "wait" };
     format!("no worker {}: {} {waits}", plain(missing), count_of(jobs, "job"))
 }
@@ -355,4 +370,22 @@ pub(crate) fn time_of(seconds: i64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "seconds of this millennium")]
     let told = rfc3339(seconds as f64);
     told.unwrap_or_else(|| "some later time".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_is_one_line() {
+        let mut jobs = WaitingJobs::default();
+        assert_eq!(waiting(&jobs), None);
+        jobs.for_place = 2;
+        jobs.for_needs = [("a", 1), ("b", 7), ("c", 3), ("d", 1)].map(|(name, count)| (name.to_owned(), count)).into();
+        jobs.for_limit = [("claude".to_owned(), (5, 0))].into();
+        jobs.for_retry = Some((1, 60));
+        let expected = "  20 waiting: 5 for the limit of claude (until 1970-01-01T00:00:00Z), 1 to be tried again (the first at \
+                        1970-01-01T00:01:00Z), 2 for a free place, 7 for b, 3 for c, 1 for a, 1 for others";
+        assert_eq!(waiting(&jobs).as_deref(), Some(expected));
+    }
 }
