@@ -166,7 +166,9 @@ impl State {
                     self.places.insert(planned.name.clone(), (node, item));
                     self.pending.push_back(Waiting { planned, job: None });
                 }
-                early.into_iter().for_each(|result| self.end(result));
+                for result in early {
+                    self.end(result);
+                }
                 if is_empty {
                     self.done(node);
                 }

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use async_nats::{Client, ConnectOptions, HeaderMap, Message, Request, RequestErrorKind, StatusCode};
+use async_nats::{Client, HeaderMap, Message, Request, RequestErrorKind, StatusCode};
 use async_nats::{Event as ConnectionNews, ServerError};
 use futures_util::future::join_all;
 use serde_json::Value;

@@ -291,7 +291,7 @@ impl Show {
             return;
         }
         let (columns, rows) = output::size();
-        let room = rows.saturating_sub(4).max(1);
+        let room = rows.saturating_sub(5).max(1);
         let mut running: Vec<_> = self.running.iter().collect();
         running.sort_by_key(|(_, running)| running.place);
         let mut lines = Vec::new();
@@ -306,7 +306,8 @@ impl Show {
         }
         lines.extend(waiting(&self.waiting));
         let unmet = self.unmet.iter().filter(|(_, unmet)| unmet.told);
-        lines.extend(unmet.map(|(missing, unmet)| format!("  {}", no_worker(missing, unmet.jobs))));
+        let unmet: Vec<_> = unmet.map(|(missing, unmet)| no_worker(missing, unmet.jobs)).collect();
+        lines.extend((!unmet.is_empty()).then(|| format!("  {}", unmet.join(" · "))));
         let failed = if self.failed > 0 { format!(" · {} failed", self.failed) } else { String::new() };
         let spent = if self.spent > 0.0 { format!(" · {}", dollars(self.spent)) } else { String::new() };
         lines.push(format!("{} of {} done{failed} · {} running{spent}", self.done, self.jobs.max(self.done), running.len()));
