@@ -184,7 +184,7 @@ impl Crew {
     pub(crate) fn open(&self) -> (BatchFolder, Plan) {
         let mut opened = None;
         wait_until("nobody has the lock of the batch", || {
-            match BatchFolder::open_for(&self.store(), "last", RunsOn::Workers) {
+            match BatchFolder::open_for(&self.store(), "last", RunsOn::Workers, tapline_fleet::RepeatJobs::Nothing) {
                 Ok(batch) => opened.insert(batch).0.path().exists(),
                 Err(BatchError::Taken(_)) => false,
                 Err(error) => panic!("{error}"),

@@ -54,7 +54,7 @@ fn a_worker_is_killed_three_times() {
 fn a_batch_is_killed_three_times() {
     const TEST: &str = "killed::a_batch_is_killed_three_times";
     if let Some(crew) = Crew::of_process() {
-        match BatchFolder::open_for(&crew.store(), "last", tapline_fleet::RunsOn::Workers) {
+        match BatchFolder::open_for(&crew.store(), "last", tapline_fleet::RunsOn::Workers, tapline_fleet::RepeatJobs::Nothing) {
             Ok((folder, _)) => {
                 drop(folder);
                 crew.resume(|_| {});
