@@ -54,7 +54,7 @@ where
     }
     loop {
         let why = match make().await {
-            Ok(made) => return Ok(made),
+            Ok(new) => return Ok(new),
             Err(error) => causes(&error),
         };
         if let Ok(found) = find().await {

@@ -121,6 +121,6 @@ mod tests {
             assert_eq!(token(text), expected);
             assert_eq!(super::text(expected).as_deref(), Some(text));
         }
-        assert_eq!((super::text("a="), super::text("=zz"), super::text("=ff")), (None, None, None));
+        assert_eq!((text("a="), text("=zz"), text("=ff")), (None, None, None));
     }
 }
