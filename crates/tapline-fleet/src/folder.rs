@@ -4,6 +4,8 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+#[cfg(feature = "nats")]
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 use tapline_recording::{Store, create_private_folder, recording_name};
@@ -107,6 +109,18 @@ impl BatchFolder {
         self.write(ENGINE, engine)
     }
 
+    /// Returns how long a worker may be silent, if that was noted.
+    #[cfg(feature = "nats")]
+    pub(crate) fn patience(&self) -> Option<Duration> {
+        serde_json::from_slice(&std::fs::read(self.path.join(PATIENCE)).ok()?).ok().map(Duration::from_millis)
+    }
+
+    /// Notes how long a worker may be silent.
+    #[cfg(feature = "nats")]
+    pub(crate) fn note_patience(&self, patience: Duration) -> Result<(), BatchError> {
+        self.write(PATIENCE, &u64::try_from(patience.as_millis()).unwrap_or(u64::MAX))
+    }
+
     /// Opens the folder of a batch by the beginning of its id; `last` is the newest.
     pub fn open(store: &Store, id: &str) -> Result<(Self, Plan), BatchError> {
         Self::open_for(store, id, RunsOn::ThisMachine, RepeatJobs::Nothing)
@@ -201,5 +215,8 @@ impl BatchFolder {
 const PLAN: &str = "plan.json";
 /// The file that says how to reach the engine.
 const ENGINE: &str = "engine.json";
+/// The file that says how long a worker may be silent, in milliseconds.
+#[cfg(feature = "nats")]
+const PATIENCE: &str = "worker-timeout.json";
 /// The file that says that secrets are replaced.
 const REDACTED: &str = "redacted";

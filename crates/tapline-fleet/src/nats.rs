@@ -8,6 +8,7 @@ mod connect;
 mod copies;
 mod engine;
 mod growth;
+mod made;
 mod names;
 mod order;
 mod outbox;

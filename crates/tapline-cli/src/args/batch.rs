@@ -48,9 +48,10 @@ pub(crate) struct Batch {
     pub(crate) defaults: JobDefaults,
     #[command(flatten)]
     pub(crate) engine: Engine,
-    /// With --engine: a worker that says nothing for this long is taken for dead, and its runs are given to others
-    #[arg(long, value_name = "TIME", value_parser = worker_timeout, default_value = "30s", help_heading = "Many machines")]
-    pub(crate) worker_timeout: Duration,
+    /// With --engine: a worker that says nothing for this long is taken for dead, and its runs are given to others [default: 30s; with
+    /// --resume, as the batch began]
+    #[arg(long, value_name = "TIME", value_parser = worker_timeout, help_heading = "Many machines")]
+    pub(crate) worker_timeout: Option<Duration>,
     #[command(flatten)]
     pub(crate) told: Told,
 }

@@ -5,6 +5,7 @@ mod show;
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use serde_json::Value;
@@ -28,6 +29,8 @@ use crate::{agents, ci, config, exit, output, push, secrets, store};
 use show::Show;
 pub(super) use show::time_of;
 
+/// How long a worker may be silent, if nothing is said.
+const WORKER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How many mistakes of a job file are listed.
 const LISTED: usize = 100;
 /// How many failures are annotated in a CI log.
@@ -104,7 +107,13 @@ fn batch(args: &Args) -> Result<u8> {
             NatsError::Folder(error) => told(error),
             error => error.into(),
         })?;
-        run.run(engine.with_patience(args.worker_timeout), plan, notes, store)
+        let given = args.worker_timeout.unwrap_or(WORKER_TIMEOUT);
+        let engine = engine.with_patience(given).map_err(told)?;
+        if args.worker_timeout.is_some_and(|given| given != engine.patience()) {
+            let stays = span(engine.patience());
+            output::tell(&format!("--worker-timeout stays {stays}, as the batch began: its jobs are on queues with that time"));
+        }
+        run.run(engine, plan, notes, store)
     } else {
         let (engine, notes) = Embedded::open(folder, place(&store, redact)?).map_err(told)?;
         run.run(engine, plan, notes, store)
@@ -340,7 +349,7 @@ fn conclude(args: &Args, redact: bool, id: &str, end: &BatchEnd, files: EndFiles
         }
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start a thread")?;
-    if let Err(error) = runtime.block_on(job_summary(clean(markdown(id, end)), std::time::Duration::from_secs(2))) {
+    if let Err(error) = runtime.block_on(job_summary(clean(markdown(id, end)), Duration::from_secs(2))) {
         output::tell(&format!("{error:#}"));
     }
     for failed in end.results.iter().filter(|result| result.is_failure()).take(ANNOTATED) {

@@ -27,6 +27,8 @@ pub(crate) struct Found<T> {
     pub(crate) value: T,
     /// Changes with every change of the value.
     pub(crate) revision: u64,
+    /// When it was written, in nanoseconds by the time of the broker.
+    pub(crate) nanos: i128,
 }
 
 /// What was last written with a key.
@@ -64,7 +66,8 @@ impl Bucket {
                     // Only a value that was removed has a header of these.
                     let is_removed =
                         ["KV-Operation", "Nats-Marker-Reason"].iter().any(|name| message.headers.get(*name).is_some());
-                    let found = Found { value: message.payload, revision: message.sequence };
+                    let nanos = message.time.unix_timestamp_nanos();
+                    let found = Found { value: message.payload, revision: message.sequence, nanos };
                     return Some(Last { found, is_removed });
                 }
                 Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => {
@@ -78,8 +81,8 @@ impl Bucket {
 
     /// Reads a value. One that cannot be read as such is as good as none.
     pub(crate) async fn get<T: DeserializeOwned>(&self, key: &str) -> Option<Found<T>> {
-        let Found { value, revision } = self.bytes(key).await?;
-        Some(Found { value: serde_json::from_slice(&value).ok()?, revision })
+        let Found { value, revision, nanos } = self.bytes(key).await?;
+        Some(Found { value: serde_json::from_slice(&value).ok()?, revision, nanos })
     }
 
     /// Writes a value if the one before is still this one ([`NEW`] if there was none). Returns whether it was: if not, somebody else was
@@ -107,7 +110,7 @@ impl Bucket {
 
     /// Changes a value that is there, whoever else changes it meanwhile. `change` says whether there is something to change.
     pub(crate) async fn change<T: DeserializeOwned + Serialize>(&self, key: &str, change: impl Fn(&mut T) -> bool) {
-        while let Some(Found { mut value, revision }) = self.get::<T>(key).await {
+        while let Some(Found { mut value, revision, .. }) = self.get::<T>(key).await {
             if !change(&mut value) || self.swap(key, &written(&value), revision).await {
                 break;
             }
@@ -122,9 +125,9 @@ impl Bucket {
         self.trouble.over("keep a value");
     }
 
-    /// Writes a value once, and does not insist.
-    pub(crate) async fn try_put(&self, key: &str, value: &Bytes) {
-        let _ = self.store.put(key, value.clone()).await;
+    /// Writes a value once, and does not insist. Returns whether it is written.
+    pub(crate) async fn try_put(&self, key: &str, value: &Bytes) -> bool {
+        self.store.put(key, value.clone()).await.is_ok()
     }
 
     /// Removes a value, and does not insist.

@@ -12,7 +12,7 @@ use async_nats::{Auth, AuthError, Client, ClientError, ConnectErrorKind, Connect
 use nkeys::KeyPair;
 use serde::{Deserialize, Serialize};
 
-use super::trouble::Trouble;
+use super::trouble::{NO_QUORUM, Trouble, has_no_quorum};
 use crate::folder::{BatchError, BatchFolder};
 
 /// The broker, and who we are there. Everything is as NATS has it.
@@ -89,6 +89,9 @@ pub enum BrokerError {
         /// What has no room.
         what: &'static str,
     },
+    /// Too few servers of a cluster are there.
+    #[error("{}", NO_QUORUM)]
+    NoQuorum,
     /// The broker did not do what was asked.
     #[error("the broker cannot {what}: {why}")]
     Failed {
@@ -102,7 +105,10 @@ pub enum BrokerError {
 impl BrokerError {
     /// The broker did not do what was asked, for this reason.
     pub(crate) fn failed<E: std::fmt::Display>(what: &'static str) -> impl FnOnce(E) -> Self {
-        move |error| Self::Failed { what, why: error.to_string() }
+        move |error| match error.to_string() {
+            why if has_no_quorum(&why) => Self::NoQuorum,
+            why => Self::Failed { what, why },
+        }
     }
 }
 
@@ -193,9 +199,13 @@ impl Broker {
             options = options.add_client_certificate(certificate.clone(), key.clone());
         }
         let mut addresses = Vec::new();
-        for url in self.url.split(',') {
+        // A comma at the end names nobody.
+        for url in self.url.split(',').filter(|url| !url.trim().is_empty()) {
             let wrong = |_| BrokerError::Address { address: Self::at(url).address() };
             addresses.push(url.trim().parse::<async_nats::ServerAddr>().map_err(wrong)?);
+        }
+        if addresses.is_empty() {
+            return Err(BrokerError::Address { address: self.address() });
         }
         // The client itself does not look for them there.
         if let Some((user, password)) =

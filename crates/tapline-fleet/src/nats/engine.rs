@@ -53,8 +53,8 @@ pub struct Nats {
     /// Writes the recordings of the batch to this data folder.
     collector: Mutex<Option<Arc<RecordingCollector>>>,
     redact: bool,
-    /// How long a worker may be silent.
-    patience: Duration,
+    /// How long a worker may be silent, once that is known.
+    patience: Option<Duration>,
     /// The classes that are there.
     classes: tokio::sync::Mutex<BTreeSet<String>>,
     waiting: Arc<Waiting>,
@@ -100,6 +100,7 @@ impl Nats {
         let redact = folder.is_redacted();
         let path = folder.journal();
         let (journal, notes) = Journal::open(&path).map_err(|error| BatchError::File { path, error })?;
+        let patience = folder.patience().or((!notes.is_empty()).then_some(PATIENCE));
         // A batch that was stopped goes on.
         queue.control.put(&names::token(folder.id()), &written(&Control::default())).await;
         let post = Post::of(queue.context.clone()).await?;
@@ -115,7 +116,7 @@ impl Nats {
             queue,
             collector: Mutex::new(Some(Arc::new(collector))),
             redact,
-            patience: PATIENCE,
+            patience,
             classes: tokio::sync::Mutex::default(),
             waiting,
             halted: watch::Sender::new(false),
@@ -127,11 +128,19 @@ impl Nats {
         Ok((engine, notes))
     }
 
-    /// How long a worker may be silent before its run is given to another: 30 seconds if nothing else is said.
-    #[must_use]
-    pub fn with_patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
-        self
+    /// How long a worker may be silent before its run is given to another: 30 seconds if nothing else is said. A batch that goes on keeps the time
+    /// that it began with: with another one its orders would have another queue, where nobody sees that they were ordered.
+    pub fn with_patience(mut self, patience: Duration) -> Result<Self, BatchError> {
+        if self.patience.is_none() {
+            self.folder.note_patience(patience)?;
+            self.patience = Some(patience);
+        }
+        Ok(self)
+    }
+
+    /// Returns how long a worker may be silent.
+    pub fn patience(&self) -> Duration {
+        self.patience.unwrap_or(PATIENCE)
     }
 
     fn id(&self) -> &str {
@@ -140,7 +149,7 @@ impl Nats {
 
     /// The class of a job.
     fn class(&self, job: &Job) -> Class {
-        Class { labels: job.labels.clone(), worker: job.worker.clone(), patience_ms: None }.with_patience(self.patience)
+        Class { labels: job.labels.clone(), worker: job.worker.clone(), patience_ms: None }.with_patience(self.patience())
     }
 
     /// Puts a run on the queue.
@@ -484,11 +493,12 @@ impl Engine for Nats {
         }));
         let (workers, seen) = (Arc::clone(&self.workers), Arc::clone(&self.workers));
         tasks.push(self.queue.workers.follow(">".to_owned(), move |id, card| seen.see(id, card)));
+        let trouble = Arc::clone(&self.queue.trouble);
         let (runs, gone) = (Arc::clone(&self.workers), news.clone());
         tasks.push(self.queue.runs.follow(names::batch_keys(self.id()), move |key, run| {
             runs.see_run(key, run).map(|news| gone.send(news));
         }));
-        tasks.push(Following::of(async move { workers.tell(&news).await }));
+        tasks.push(Following::of(async move { workers.tell(&news, &trouble).await }));
         lock(&self.follows).extend(tasks);
     }
 

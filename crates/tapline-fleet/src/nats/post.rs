@@ -17,8 +17,8 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::connect::{Broker, BrokerError, chunk_size, most_bytes};
-use super::names;
 use super::pieces::{MOST, ObjectPart, Piece, sum};
+use super::{made, names};
 
 /// How long the broker keeps pieces.
 const KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -77,19 +77,7 @@ impl Post {
     /// As [`Post::open`], for a connection that there is already.
     pub(crate) async fn of(context: Context) -> Result<Self, BrokerError> {
         let stream = make_stream(&context).await?;
-        let objects = if let Ok(there) = context.get_object_store(names::FILES).await {
-            there
-        } else {
-            let config = object_store::Config {
-                bucket: names::FILES.to_owned(),
-                description: Some("tapline: what is too large for a message".to_owned()),
-                max_age: KEPT,
-                storage: StorageType::File,
-                ..object_store::Config::default()
-            };
-            let made = context.create_object_store(config).await;
-            made.map_err(BrokerError::failed("make the bucket tapline-files"))?
-        };
+        let objects = made::files(&context).await?;
         Ok(Self { context, stream, objects, room: Arc::new(Semaphore::new(AT_ONCE)) })
     }
 
@@ -186,8 +174,7 @@ async fn make_stream(context: &Context) -> Result<stream::Stream, BrokerError> {
         storage: StorageType::File,
         ..stream::Config::default()
     };
-    let made = context.get_or_create_stream(config).await;
-    made.map_err(BrokerError::failed("make the stream TAPLINE_RECORDINGS"))
+    made::stream(context, "make the stream TAPLINE_RECORDINGS", config).await
 }
 
 /// Says why the broker did not take a piece.

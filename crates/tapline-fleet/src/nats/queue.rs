@@ -4,22 +4,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::connection::State;
+use async_nats::jetstream::Context;
 use async_nats::jetstream::consumer::{AckPolicy, Consumer, pull};
 use async_nats::jetstream::context::PublishErrorKind;
 use async_nats::jetstream::object_store::{self, ObjectMetadata, ObjectStore};
 use async_nats::jetstream::stream::{self, DiscardPolicy, RetentionPolicy, StorageType, Stream};
-use async_nats::jetstream::{Context, kv};
 use async_nats::{Client, HeaderMap};
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::AsyncReadExt as _;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
-use super::bucket::{Bucket, Found, NEW, written};
+use super::bucket::{Bucket, Found, NEW, PAUSE, written};
 use super::connect::{Broker, BrokerError, chunk_size, most_bytes};
-use super::names;
 use super::trouble::{Trouble, causes};
+use super::{made, names};
 use crate::note::AccountLimit;
 use crate::work::unix_now;
 
@@ -56,6 +57,12 @@ const LARGE: usize = 700 * 1024;
 pub(crate) const LARGEST: u64 = 256 * 1024 * 1024;
 /// How long the broker has for a file.
 const READ: Duration = Duration::from_secs(60);
+/// How long servers of a cluster have to agree on a file: an election, and a server that catches up with the others.
+const SETTLES: Duration = Duration::from_secs(30);
+/// How long the pause between two looks at a file becomes.
+const LONGEST_PAUSE: Duration = Duration::from_secs(4);
+/// Why a file cannot be read that was there.
+const PARTLY: &str = "a part of it is not on the broker any more";
 /// No limit lasts longer than a week. An agent that says so is wrong, and must not hold up everybody.
 const LONGEST_LIMIT: i64 = 8 * 24 * 60 * 60;
 
@@ -66,6 +73,14 @@ enum Parcel<T> {
     Here(T),
     /// The name of an object.
     Object(String),
+}
+
+/// Why a file cannot be read.
+enum Unread {
+    /// It cannot be read now. Perhaps soon.
+    Yet(String),
+    /// That stays so.
+    Never(String),
 }
 
 /// Which jobs a class has, and which workers they want.
@@ -127,7 +142,7 @@ impl Queue {
             bucket(names::CLASSES, Duration::ZERO),
             bucket(names::WORKERS, SILENT),
             bucket(names::CONTROL, 30 * DAY),
-            files(&context),
+            made::files(&context),
         );
         Ok(Self {
             jobs: jobs?,
@@ -210,7 +225,7 @@ impl Queue {
         loop {
             match self.jobs.get_consumer(&names::consumer(name)).await {
                 Ok(consumer) => return consumer,
-                Err(_) => tokio::time::sleep(super::bucket::PAUSE).await,
+                Err(_) => tokio::time::sleep(PAUSE).await,
             }
         }
     }
@@ -251,36 +266,53 @@ impl Queue {
         self.trouble.over("keep a file");
     }
 
-    /// Reads a file that was put aside. While the broker is away, it is tried again; a file that cannot be read is none.
+    /// Reads a file that was put aside. While the broker is away, it is tried again. A server of a cluster that lags behind the others says that
+    /// a file is not there, or sends only a part of it: so that is believed only after a while in which the broker was well.
     pub(crate) async fn file(&self, name: &str) -> Result<Vec<u8>, String> {
+        let (mut since, mut pause) = (Instant::now(), PAUSE);
         loop {
-            match tokio::time::timeout(READ, self.try_file(name)).await {
-                Ok(read) => {
+            let why = match tokio::time::timeout(READ, self.try_file(name)).await {
+                Ok(Ok(bytes)) => {
                     self.trouble.over("read a file");
-                    return read;
+                    return Ok(bytes);
                 }
+                Ok(Err(Unread::Never(why))) => return Err(why),
+                Ok(Err(Unread::Yet(why))) => why,
                 // Of a file whose parts are gone, the broker says nothing; neither does a broker that is away.
-                Err(_) if self.client.connection_state() == State::Connected => {
-                    return Err("a part of it is not on the broker any more".to_owned());
+                Err(_) => PARTLY.to_owned(),
+            };
+            let is_connected = self.client.connection_state() == State::Connected;
+            // The server that decides about files answers only if enough others are there.
+            let answers = self.context.get_stream(format!("OBJ_{}", names::FILES)).await;
+            match answers {
+                Ok(_) if is_connected && since.elapsed() >= SETTLES => {
+                    self.trouble.over("read a file");
+                    return Err(why);
                 }
-                Err(error) => self.trouble.is("read a file", &error).await,
+                Ok(_) if is_connected => {}
+                Ok(_) => since = Instant::now(),
+                Err(error) => {
+                    self.trouble.is("read a file", &error).await;
+                    since = Instant::now();
+                }
             }
+            tokio::time::sleep(pause).await;
+            pause = (2 * pause).min(LONGEST_PAUSE);
         }
     }
 
-    async fn try_file(&self, name: &str) -> Result<Vec<u8>, String> {
-        let object = match self.files.get(name).await {
-            Ok(object) => object,
-            Err(error) if error.kind() == object_store::GetErrorKind::NotFound => {
-                return Err("a part of it is not on the broker any more".to_owned());
-            }
-            Err(error) => return Err(causes(&error)),
-        };
+    async fn try_file(&self, name: &str) -> Result<Vec<u8>, Unread> {
+        use object_store::GetErrorKind as Kind;
+        let object = self.files.get(name).await.map_err(|error| match error.kind() {
+            Kind::NotFound => Unread::Yet(PARTLY.to_owned()),
+            Kind::InvalidName | Kind::BucketLink => Unread::Never(causes(&error)),
+            Kind::ConsumerCreate | Kind::Other | Kind::TimedOut => Unread::Yet(causes(&error)),
+        })?;
         let (size, mut bytes) = (object.info.size as u64, Vec::new());
         if size > LARGEST {
-            return Err(format!("a value has {size} bytes, which is too much"));
+            return Err(Unread::Never(format!("a value has {size} bytes, which is too much")));
         }
-        object.take(LARGEST).read_to_end(&mut bytes).await.map_err(|error| causes(&error))?;
+        object.take(LARGEST).read_to_end(&mut bytes).await.map_err(|error| Unread::Yet(causes(&error)))?;
         Ok(bytes)
     }
 
@@ -316,9 +348,6 @@ pub(crate) fn is_sound(limit: &AccountLimit, now: i64) -> bool {
 }
 
 async fn jobs(context: &Context) -> Result<Stream, BrokerError> {
-    if let Ok(stream) = context.get_stream(names::JOBS).await {
-        return Ok(stream);
-    }
     let config = stream::Config {
         name: names::JOBS.to_owned(),
         description: Some("Runs that somebody should make (tapline)".to_owned()),
@@ -328,38 +357,11 @@ async fn jobs(context: &Context) -> Result<Stream, BrokerError> {
         storage: StorageType::File,
         ..stream::Config::default()
     };
-    match context.get_or_create_stream(config).await {
-        Ok(stream) => Ok(stream),
-        // Somebody else made it just now.
-        Err(error) => context.get_stream(names::JOBS).await.map_err(|_| made("make the stream TAPLINE_JOBS", &error)),
-    }
+    made::stream(context, "make the stream TAPLINE_JOBS", config).await
 }
 
 async fn bucket(context: &Context, trouble: Arc<Trouble>, name: &str, max_age: Duration) -> Result<Bucket, BrokerError> {
-    if let Ok(store) = context.get_key_value(name).await {
-        return Ok(Bucket::new(store, trouble));
-    }
-    let config = kv::Config { bucket: name.to_owned(), history: 1, max_age, ..kv::Config::default() };
-    let store = match context.create_key_value(config).await {
-        Ok(store) => store,
-        Err(error) => context.get_key_value(name).await.map_err(|_| made("make a bucket of values", &error))?,
-    };
-    Ok(Bucket::new(store, trouble))
-}
-
-async fn files(context: &Context) -> Result<ObjectStore, BrokerError> {
-    if let Ok(store) = context.get_object_store(names::FILES).await {
-        return Ok(store);
-    }
-    let config = object_store::Config { bucket: names::FILES.to_owned(), max_age: 7 * DAY, ..object_store::Config::default() };
-    match context.create_object_store(config).await {
-        Ok(store) => Ok(store),
-        Err(error) => context.get_object_store(names::FILES).await.map_err(|_| made("make a bucket of files", &error)),
-    }
-}
-
-fn made(what: &'static str, error: &(dyn std::error::Error + Send + Sync)) -> BrokerError {
-    BrokerError::Failed { what, why: causes(error) }
+    Ok(Bucket::new(made::values(context, name, max_age).await?, trouble))
 }
 
 #[cfg(test)]

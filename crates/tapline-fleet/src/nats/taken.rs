@@ -47,6 +47,12 @@ enum Done {
 
 /// Why a run waits.
 const LIMIT: &str = "its account has reached its limit";
+/// Why a run is not begun: a worker that lives noted it.
+const ELSEWHERE: &str = "another worker makes it";
+/// What is told of a run that somebody else has ended before.
+const ALREADY: &str = "already done elsewhere";
+/// How often a run that another worker may make, too, looks whether it has an outcome.
+const LOOK: Duration = Duration::from_secs(3);
 /// At most so long nobody gets a run that waits for a limit.
 const LIMITED: Duration = Duration::from_secs(5);
 /// No job has more runs. Whoever says so is wrong.
@@ -97,14 +103,16 @@ impl Taken {
         };
     }
 
-    /// Tells the broker that the run is under way, as long as it is.
+    /// Tells the broker and the other workers that the run is under way, as long as it is, and at once when the broker is back.
     fn stay_alive(&self, newest: watch::Receiver<Arc<Message>>) -> Following {
         let every = (self.ack_wait / 3).max(Duration::from_millis(50));
+        let shared = Arc::clone(&self.shared);
         Following::of(async move {
             loop {
-                tokio::time::sleep(every).await;
+                let _ = tokio::time::timeout(every, shared.queue.trouble.back()).await;
                 let message = Arc::clone(&newest.borrow());
-                let _ = tokio::time::timeout(every, message.ack_with(AckKind::Progress)).await;
+                let progress = tokio::time::timeout(every, message.ack_with(AckKind::Progress));
+                let _ = tokio::join!(progress, tokio::time::timeout(every, shared.say_here(every)));
             }
         })
     }
@@ -140,6 +148,11 @@ impl Taken {
         if let Some(limit) = limit {
             return self.back(&batch, &name, LIMIT, until(limit.until));
         }
+        if let Some(run) = run.as_ref().filter(|run| run.value.order == order.order)
+            && shared.is_made_elsewhere(&run.value, self.ack_wait).await
+        {
+            return Done::GivenBack(ELSEWHERE, (self.ack_wait / 3).min(LIMITED));
+        }
         let attempt = match self.attempt(&order, job, run.as_ref()).await {
             Ok(attempt) => attempt,
             Err(result) => {
@@ -148,7 +161,7 @@ impl Taken {
                 return self.store(key, End::Over(result), None, None).await;
             }
         };
-        let made = self.run(&order, attempt, run, stop).await;
+        let made = self.run(key, &order, attempt, run, stop).await;
         match made {
             Ok((made, run)) => self.conclude(key, &order, &name, made, run).await,
             Err(Done::Stopped) => {
@@ -239,6 +252,7 @@ impl Taken {
     /// Makes the run. Returns the note of it, too.
     async fn run(
         &self,
+        key: &str,
         order: &Order,
         attempt: Attempt,
         run: Option<Found<RunOf>>,
@@ -254,7 +268,9 @@ impl Taken {
         let (news, told) = mpsc::unbounded_channel();
         let told = tokio::spawn(tell(Arc::clone(shared), order.batch.clone(), told));
         let (stops, stopped) = watch::channel(0);
-        let stopping = Following::of(stop_with(names::token(&order.batch), shared.stopped.subscribe(), stop, stops));
+        let is_second = run.as_ref().is_some_and(|run| run.value.order == order.order && !run.value.given_back);
+        let ended = ended_elsewhere(Arc::clone(shared), key.to_owned(), is_second);
+        let stopping = Following::of(stop_with(names::token(&order.batch), shared.stopped.subscribe(), stop, ended, stops));
         let watch = Watch { news, doing: order.doing, stop: stopped };
         let (number, account, name) = (attempt.number, attempt.job.account.clone(), attempt.job.name.clone());
         let (agent, first) = (attempt.job.agent, attempt.recording.clone());
@@ -273,16 +289,21 @@ impl Taken {
         let recording = attempt_folder(attempt.recording.clone(), number);
         let sent = Mutex::new(None);
         let begin = |_| async {
-            let (batch, key) = (names::token(&order.batch), names::job_key(&order.batch, &name));
-            if !queue.runs.swap(&key, &written(&note), revision).await {
+            let (batch, job_key) = (names::token(&order.batch), names::job_key(&order.batch, &name));
+            if !queue.runs.swap(&job_key, &written(&note), revision).await {
                 return Err(Done::GivenBack("another worker has it", Duration::from_secs(1)));
             }
             // Whoever stops the batch looks for the note afterwards: one of the two sees the other. What was done since these were read
-            // may have taken long, the limit, too.
-            let (control, limit) = tokio::join!(queue.control.get::<Control>(&batch), queue.limit(&account, unix_now()));
+            // may have taken long, the limit and the outcome, too.
+            let (control, limit, outcome) = tokio::join!(
+                queue.control.get::<Control>(&batch),
+                queue.limit(&account, unix_now()),
+                queue.outcomes.bytes(key),
+            );
             let control = control.map(|found| found.value).unwrap_or_default();
             shared.tell(&batch, control);
             let kept_from = match limit {
+                _ if outcome.is_some() => Some(Done::Stored),
                 _ if control.begins_nothing() => Some(Done::Stopped),
                 Some(limit) => Some(Done::GivenBack(LIMIT, until(limit.until))),
                 None => None,
@@ -296,10 +317,10 @@ impl Taken {
                     }
                     is_ours
                 };
-                queue.runs.change(&key, take_back).await;
+                queue.runs.change(&job_key, take_back).await;
                 return Err(done);
             }
-            lock(&shared.told_back).retain(|(job, _)| *job != key);
+            lock(&shared.told_back).retain(|(job, _)| *job != job_key);
             let _ = shared.news.send(WorkerNews::Began { batch: order.batch.clone(), job: name.clone(), attempt: number });
             *lock(&sent) = self.ship(&order.batch, &recording);
             Ok(())
@@ -356,6 +377,10 @@ impl Taken {
             }
             AttemptEnd::CutOff => {
                 let is_batch = shared.stopped.borrow().contains_key(&batch);
+                if !is_batch && shared.queue.outcomes.bytes(key).await.is_some() {
+                    drop(made.noted().await);
+                    return self.already(&order.batch, name);
+                }
                 if !is_batch {
                     // Whoever stops the batch must not wait for it.
                     let give_back = |now: &mut RunOf| {
@@ -387,14 +412,25 @@ impl Taken {
             self.seal(self.ship(&order.batch, &path)).await;
         }
         let end = End::from(made.end.clone());
-        let done = self.store(key, end, recording, patch).await;
+        let is_first = self.store_first(key, end, recording, patch).await;
+        if !is_first {
+            drop(made.noted().await);
+            return self.already(&order.batch, name);
+        }
         let (batch, job) = (order.batch.clone(), name.to_owned());
         let _ = shared.news.send(match made.noted().await.end {
             AttemptEnd::Over(result) => WorkerNews::Ended { batch, job, outcome: result.outcome, why: result.error },
             AttemptEnd::Again(again) => WorkerNews::Again { batch, job, why: again.error },
             AttemptEnd::CutOff => WorkerNews::Stopped { batch, job },
         });
-        done
+        Done::Stored
+    }
+
+    /// Somebody else stored an outcome before: the worker was cut off for long, or seemed to be.
+    fn already(&self, batch: &str, job: &str) -> Done {
+        let (batch, job) = (batch.to_owned(), job.to_owned());
+        let _ = self.shared.news.send(WorkerNews::GivenBack { batch, job, why: ALREADY });
+        Done::Stored
     }
 
     /// Hands over what the agent changed. The file stays here: the broker does not keep it forever. If it cannot be handed over, the job has
@@ -430,8 +466,14 @@ impl Taken {
         self.shared.queue.runs.change(&names::job_key(&order.batch, name), note).await;
     }
 
-    /// Stores the outcome of an order. The first one counts.
+    /// Stores the outcome of an order.
     async fn store(&self, key: &str, end: End, recording: Option<String>, patch: Option<Patch>) -> Done {
+        self.store_first(key, end, recording, patch).await;
+        Done::Stored
+    }
+
+    /// Stores the outcome of an order. The first one counts: returns whether this is it.
+    async fn store_first(&self, key: &str, end: End, recording: Option<String>, patch: Option<Patch>) -> bool {
         let queue = &self.shared.queue;
         let again_after_s = match &end {
             End::Again(again) => u64::try_from(again.at.saturating_sub(unix_now())).unwrap_or_default(),
@@ -440,8 +482,7 @@ impl Taken {
         let worker = self.shared.options.name.clone();
         let outcome = Outcome { worker, end, recording, patch, again_after_s };
         let value = queue.pack(key, &outcome).await;
-        queue.outcomes.swap(key, &value, NEW).await;
-        Done::Stored
+        queue.outcomes.swap(key, &value, NEW).await
     }
 
     fn back(&self, batch: &str, job: &str, why: &'static str, delay: Duration) -> Done {
@@ -499,18 +540,34 @@ async fn tell(shared: Arc<Workbench>, batch: String, mut told: mpsc::UnboundedRe
     }
 }
 
-/// Stops a run if its batch is stopped, or its worker for the second time.
+/// Returns when the order has an outcome that is not ours. That is possible only if it is the second run of the order, or if the connection was
+/// lost meanwhile.
+async fn ended_elsewhere(shared: Arc<Workbench>, key: String, is_second: bool) {
+    if !is_second {
+        shared.queue.trouble.back().await;
+    }
+    while shared.queue.outcomes.bytes(&key).await.is_none() {
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Stops a run if its batch is stopped, or its worker for the second time, or if it has ended elsewhere.
 async fn stop_with(
     batch: String,
     mut batches: watch::Receiver<std::collections::BTreeMap<String, u32>>,
     mut worker: watch::Receiver<u32>,
+    ended: impl Future<Output = ()>,
     stops: watch::Sender<u32>,
 ) {
+    let mut ended = std::pin::pin!(ended);
+    let mut has_ended = false;
     loop {
         let of_batch = batches.borrow_and_update().get(&batch).copied().unwrap_or_default();
         let of_worker = worker.borrow_and_update().saturating_sub(1);
-        stops.send_if_modified(|level| std::mem::replace(level, of_batch.max(of_worker)) != of_batch.max(of_worker));
+        let now = of_batch.max(of_worker).max(u32::from(has_ended));
+        stops.send_if_modified(|level| std::mem::replace(level, now) != now);
         tokio::select! {
+            () = &mut ended, if !has_ended => has_ended = true,
             changed = batches.changed() => if changed.is_err() { return },
             changed = worker.changed() => if changed.is_err() { return },
         }

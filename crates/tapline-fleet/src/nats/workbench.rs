@@ -3,15 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_nats::jetstream::Message;
 use tapline_protocol::Agent as Kind;
 use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::time::Instant;
 
-use super::order::Control;
+use super::bucket::written;
+use super::lock;
+use super::order::{Control, RunOf, WorkerCard};
 use super::outbox::Outbox;
 use super::post::Post;
-use super::queue::Queue;
+use super::queue::{Queue, SILENT};
 use crate::note::AccountLimit;
 use crate::result::JobOutcome;
 use crate::work::Workplace;
@@ -127,7 +131,14 @@ pub(super) struct Workbench {
     /// The limits that people were told of.
     pub(super) told_limits: Mutex<BTreeMap<String, i64>>,
     pub(super) places: Arc<Semaphore>,
+    /// When this process began.
+    pub(super) began: Instant,
+    /// When it last said that it is there.
+    pub(super) said: Mutex<Option<Instant>>,
 }
+
+/// How often a worker says that it is there, if no run of it wants more.
+pub(super) const HERE: Duration = Duration::from_secs(10);
 
 impl Workbench {
     /// A batch is to be stopped so far.
@@ -138,6 +149,47 @@ impl Workbench {
             }
             all.insert(batch.to_owned(), control.stop) != Some(control.stop)
         });
+    }
+
+    /// Says that it is there, unless it has said so within this time.
+    pub(super) async fn say_here(&self, every: Duration) {
+        {
+            let mut said = lock(&self.said);
+            if said.is_some_and(|said| said.elapsed() < every) {
+                return;
+            }
+            *said = Some(Instant::now());
+        }
+        let WorkerOptions { name, places, labels, require, .. } = self.options.clone();
+        let (version, process) = (env!("CARGO_PKG_VERSION").to_owned(), self.process.clone());
+        let card = WorkerCard { name, places, labels, require, version, process };
+        if !self.queue.workers.try_put(&self.id, &written(&card)).await {
+            self.queue.trouble.note();
+        }
+    }
+
+    /// Whether a run that another process noted is under way there. That its message comes again does not say otherwise: the broker may have been
+    /// away. A process that lives says so three times within `patience`; but not while the broker is away, and perhaps not at once afterwards.
+    pub(super) async fn is_made_elsewhere(&self, run: &RunOf, patience: Duration) -> bool {
+        // A data folder has one worker: an earlier process of this one is over.
+        if run.given_back || run.worker == self.id {
+            return false;
+        }
+        // So that there is a time of now, by the broker's clock.
+        self.say_here(patience / 3).await;
+        let workers = &self.queue.workers;
+        let (card, ours) = tokio::join!(workers.get::<WorkerCard>(&run.worker), workers.get::<WorkerCard>(&self.id));
+        let nanos = patience.max(Duration::from_secs(1)).as_nanos();
+        let is_fresh = match (&card, &ours) {
+            // It was started again.
+            (Some(card), _) if card.value.process != run.process => return false,
+            // Both times are the broker's.
+            (Some(card), Some(ours)) => (ours.nanos - card.nanos) < i128::try_from(nanos).unwrap_or(i128::MAX),
+            (Some(_), None) => true,
+            (None, _) => false,
+        };
+        let is_new = self.began.elapsed() < patience.min(SILENT);
+        is_fresh || is_new || !self.queue.trouble.is_over_for(patience.clamp(HERE, SILENT))
     }
 
     /// The program of an agent.

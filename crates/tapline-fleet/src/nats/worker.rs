@@ -14,16 +14,17 @@ use rustix::fs::{FlockOperation, flock};
 use tapline_recording::create_private_folder;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
-use super::bucket::{Following, written};
+use super::bucket::Following;
 use super::connect::{Broker, BrokerError};
-use super::order::{Control, End, Outcome, RunOf, WorkerCard};
+use super::order::{Control, End, Outcome, RunOf};
 use super::outbox::Outbox;
 use super::post::Post;
 use super::queue::{Class, Queue};
 use super::ship::resend;
 use super::taken::Taken;
-use super::workbench::{Workbench, WorkerNews, WorkerOptions, worktrees};
+use super::workbench::{HERE, Workbench, WorkerNews, WorkerOptions, worktrees};
 use super::{lock, names};
 use crate::identity::identity;
 use crate::work::Workplace;
@@ -65,8 +66,6 @@ const PULL: Duration = Duration::from_secs(2);
 const ENDS: Duration = Duration::from_secs(5);
 /// How often a worker that has nothing to do looks for worktrees that nobody needs any more.
 const TIDY: Duration = Duration::from_secs(600);
-/// How often a worker says that it is there.
-const HERE: Duration = Duration::from_secs(10);
 
 impl Worker {
     /// Connects to the broker, and takes the data folder.
@@ -100,6 +99,8 @@ impl Worker {
             told_limits: Mutex::default(),
             places,
             options,
+            began: Instant::now(),
+            said: Mutex::default(),
         };
         Ok(Self { shared: Arc::new(shared), trouble, _lock: lock })
     }
@@ -114,7 +115,7 @@ impl Worker {
                 let _ = news.send(WorkerNews::Trouble(what));
             }
         });
-        let here = [Following::of(Arc::clone(&shared).say_here()), Following::of(Arc::clone(&shared).tidy())];
+        let here = [Following::of(Arc::clone(&shared).stay_here()), Following::of(Arc::clone(&shared).tidy())];
         let tells = Arc::clone(&shared);
         let controls = shared.queue.control.follow(">".to_owned(), move |batch, value| {
             let control: Control = value.and_then(|value| serde_json::from_slice(value).ok()).unwrap_or_default();
@@ -168,16 +169,11 @@ impl Worker {
 }
 
 impl Workbench {
-    /// Says that it is there, until it ends.
-    async fn say_here(self: Arc<Self>) {
-        let WorkerOptions { name, places, labels, require, .. } = self.options.clone();
-        let (version, process) = (env!("CARGO_PKG_VERSION").to_owned(), self.process.clone());
-        let card = WorkerCard { name, places, labels, require, version, process };
-        let card = written(&card);
-        let mut every = tokio::time::interval(HERE);
+    /// Says that it is there, until it ends, and at once when the broker is back.
+    async fn stay_here(self: Arc<Self>) {
         loop {
-            every.tick().await;
-            self.queue.workers.try_put(&self.id, &card).await;
+            self.say_here(Duration::ZERO).await;
+            let _ = tokio::time::timeout(HERE, self.queue.trouble.back()).await;
         }
     }
 

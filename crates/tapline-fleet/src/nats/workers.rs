@@ -9,11 +9,15 @@ use tokio::sync::mpsc;
 
 use super::order::{RunOf, WorkerCard};
 use super::queue::{Class, SILENT};
+use super::trouble::Trouble;
 use super::{lock, names};
 use crate::work::JobNews;
 
 /// How long workers have to be found before people are told that there is none.
 const FOUND: Duration = Duration::from_secs(3);
+
+/// How long workers have to be heard of after the broker was away.
+const HEARD: Duration = Duration::from_secs(15);
 
 /// The workers that are there.
 #[derive(Debug, Default)]
@@ -105,13 +109,17 @@ impl Workers {
     }
 
     /// Tells how many there are and what none of them does, whenever that changes.
-    pub(super) async fn tell(&self, news: &mpsc::UnboundedSender<JobNews>) {
+    pub(super) async fn tell(&self, news: &mpsc::UnboundedSender<JobNews>, trouble: &Trouble) {
         let (mut told, mut told_unmet) = (None, BTreeMap::new());
         // Those that are there already come soon. Before that, nobody knows that there is none.
         let since = Instant::now();
         loop {
             let pause = if told.is_none() { Duration::from_millis(300) } else { Duration::from_secs(2) };
             let _ = tokio::time::timeout(pause, self.changed.notified()).await;
+            // While the broker is away, nobody knows, and afterwards they must be heard of again.
+            if !trouble.is_over_for(HEARD) {
+                continue;
+            }
             let now = self.count();
             let is_early = now.0 == 0 && told.is_none() && since.elapsed() < FOUND;
             if told != Some(now) && !is_early {

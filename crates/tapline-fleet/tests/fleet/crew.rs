@@ -213,7 +213,7 @@ impl Crew {
             runtime.block_on(async {
                 let opened = Box::pin(Nats::open(folder, &self.broker(), self.store(), false)).await;
                 let (engine, notes) = opened.unwrap_or_else(|error| panic!("{error}"));
-                let engine = engine.with_patience(self.patience);
+                let engine = engine.with_patience(self.patience).unwrap();
                 let batch = Batch::new(engine, plan, notes, self.store(), given, events, stopped);
                 let keeps = tokio::spawn(async move {
                     while let Some(event) = happened.recv().await {

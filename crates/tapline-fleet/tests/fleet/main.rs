@@ -1,6 +1,8 @@
 //! Tests of the fleet on many machines: each with a NATS server of its own. `scripts/fleet` installs it and runs them.
 
 #[cfg(test)]
+mod away;
+#[cfg(test)]
 mod broker;
 #[cfg(test)]
 mod changed;
