@@ -31,6 +31,8 @@ pub(crate) struct App {
     pub(crate) bodies: Arc<Semaphore>,
     /// How many downloads may be made at once.
     pub(crate) downloads: Arc<Semaphore>,
+    /// How many readers of events may be told from the disk at once.
+    pub(crate) older_events: Arc<Semaphore>,
     /// How long the body of a request may take.
     pub(crate) body_time: std::time::Duration,
     /// True when the server ends.

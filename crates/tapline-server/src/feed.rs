@@ -20,7 +20,7 @@ use ring::{Ring, Tells};
 pub(crate) struct FeedLimits {
     pub(crate) events: usize,
     pub(crate) bytes: usize,
-    /// How many bytes of events that can be told again are in memory for readers that are slow.
+    /// How many bytes of events that can be told again are in memory for readers that are slow, beside those that were published last.
     pub(crate) written: usize,
 }
 
@@ -42,8 +42,15 @@ fn write_event(out: &mut String, id: u64, name: &str, data: &str) {
     let _ = write!(out, "id: {id}\nevent: {name}\ndata: {data}\n\n");
 }
 
+/// Returns an event in memory of its own: it may stay for a while, without others and without room that nobody uses.
+fn event(id: u64, name: &str, data: &str) -> Bytes {
+    let mut event = String::new();
+    write_event(&mut event, id, name, data);
+    event.into_boxed_str().into_boxed_bytes().into()
+}
+
 /// Returns older events, the first of which has this number, as they are sent: steps as they are now. `None` if a step is not there.
-pub(crate) fn told_again(first: u64, events: &[Older], step: impl Fn(usize) -> Option<String>) -> Option<Bytes> {
+pub(crate) fn told_again(first: u64, events: &[Older], mut step: impl FnMut(usize) -> Option<String>) -> Option<Bytes> {
     let mut out = String::new();
     for (id, event) in (first..).zip(events) {
         match event {
@@ -82,27 +89,33 @@ impl Feed {
     }
 
     fn publish_text(&self, name: &str, tells: Tells, data: &str) {
-        let mut ring = self.ring();
-        let mut event = String::new();
-        write_event(&mut event, ring.newest() + 1, name, data);
-        // It may stay for a while: without room that nobody uses.
-        ring.push(tells, event.into_boxed_str().into_boxed_bytes().into(), self.limits);
-        wake(ring);
+        self.publish_all(|first| vec![(tells, event(first, name, data))]);
     }
 
     /// Adds steps that are JSON already, by their numbers. Readers are woken once.
     pub(crate) fn publish_steps(&self, steps: &[(usize, String)]) {
-        let mut ring = self.ring();
-        let (mut out, mut ends) = (String::new(), Vec::with_capacity(steps.len()));
-        for (id, (n, json)) in (ring.newest() + 1..).zip(steps) {
-            write_event(&mut out, id, "step", json);
-            ends.push((u32::try_from(*n).map_or(Tells::Other, Tells::Step), out.len()));
+        let tells = |n: usize| u32::try_from(n).map_or(Tells::Other, Tells::Step);
+        self.publish_all(|first| (first..).zip(steps).map(|(id, (n, json))| (tells(*n), event(id, "step", json))).collect());
+    }
+
+    /// Adds the events that `write` returns, given the number of the first one. They are written while readers can take others; again, if
+    /// somebody else took the number meanwhile.
+    fn publish_all(&self, write: impl Fn(u64) -> Vec<(Tells, Bytes)>) {
+        let mut first = self.newest() + 1;
+        let (mut ring, events) = loop {
+            let events = write(first);
+            let ring = self.ring();
+            if ring.newest() + 1 == first {
+                break (ring, events);
+            }
+            first = ring.newest() + 1;
+        };
+        let count = events.len();
+        for (tells, event) in events {
+            ring.push(tells, event, self.limits);
         }
-        let (all, mut start) = (Bytes::from(out), 0);
-        for (tells, end) in ends {
-            ring.push(tells, all.slice(start..end), self.limits);
-            start = end;
-        }
+        // Readers that have everything so far take the new ones from memory.
+        ring.release(self.limits.written, count);
         wake(ring);
     }
 
@@ -313,9 +326,55 @@ mod tests {
         let (feed, steps) = session(3, 600);
         let told = take_all(&feed, 99, &steps);
         assert_eq!(ids(&told), (100..703).collect::<Vec<_>>());
-        assert_eq!(told.matches("event: step").count(), 3);
+        // Once in its place, so that steps come in the order of their numbers, and once when it changed last.
+        assert_eq!(told.matches("event: step").count(), 4);
         assert!(told.ends_with(&format!("id: 702\nevent: step\ndata: {}\n\n", steps[0])));
         assert!(feed.ring().bytes < 4_096, "what nobody is told does not count");
+    }
+
+    #[test]
+    fn steps_that_are_told_again_come_in_the_order_of_their_numbers() {
+        let feed = feed(100, 1 << 20);
+        let steps: Vec<String> = (0..8).map(|n| format!("{{\"n\":{n}}}")).collect();
+        for n in [5, 6, 5, 7, 6, 5] {
+            feed.publish_steps(&[(n, steps[n].clone())]);
+        }
+        let told = take_all(&feed, 99, &steps);
+        let numbers: Vec<&str> = told.lines().filter_map(|line| line.strip_prefix("data: ")).collect();
+        assert_eq!(numbers, [&steps[5], &steps[6], &steps[7], &steps[6], &steps[5]]);
+        assert_eq!(ids(&told), (100..106).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn readers_that_have_everything_take_a_large_step_from_memory() {
+        let (feed, _) = session(1, 0);
+        let context = Context::from_waker(Waker::noop());
+        let readers: Vec<Reader> = (0..1_000).map(|_| feed.reader()).collect();
+        assert!(readers.iter().all(|reader| reader.poll_after(100, &context).is_pending()));
+        let large = |n: usize| (n, "x".repeat(50_000));
+        feed.publish_steps(&[large(1), large(2), large(3)]);
+        for reader in &readers {
+            for last in 100..103 {
+                let Poll::Ready(Taken::Events(one, _)) = reader.poll_after(last, &context) else { panic!("after {last}") };
+                assert!(one.len() > 50_000 && one.len() < 50_100);
+            }
+            assert!(reader.poll_after(103, &context).is_pending());
+        }
+        assert_eq!(feed.ring().written_bytes, 0, "all have them");
+        // For one that is slow, only what came last is in memory.
+        for n in 4..9 {
+            feed.publish_steps(&[large(n)]);
+        }
+        assert_eq!(feed.ring().written.len(), 1);
+    }
+
+    #[test]
+    fn an_event_keeps_no_other_in_memory() {
+        let (feed, _) = session(1, 0);
+        let _reader = feed.reader();
+        feed.publish_steps(&[(1, "1".repeat(3_000)), (2, "2".to_owned())]);
+        let ring = feed.ring();
+        assert!(ring.written.len() == 2 && ring.written.iter().all(Bytes::is_unique));
     }
 
     #[test]

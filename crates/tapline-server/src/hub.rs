@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, SystemTime};
 
 use serde_json::json;
@@ -135,6 +135,15 @@ pub(crate) struct Hub {
 
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns what a mutex guards, unless somebody else has it.
+pub(crate) fn if_free<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Err(TryLockError::WouldBlock) => None,
+        Err(TryLockError::Poisoned(error)) => Some(error.into_inner()),
+        Ok(guard) => Some(guard),
+    }
 }
 
 impl Hub {
@@ -278,8 +287,7 @@ impl Hub {
     }
 
     /// Reads on in a session, and tells what changed. Returns whether there is more to read at once.
-    pub(crate) fn advance(&self, live: &Arc<Live>) -> bool {
-        let mut follower = locked(&live.follower);
+    pub(crate) fn advance(&self, live: &Arc<Live>, mut follower: MutexGuard<'_, Follower>) -> bool {
         let changed = follower.advance();
         let failed = changed.is_err();
         let Changed { steps, json } = changed.unwrap_or_default();
@@ -308,11 +316,7 @@ impl Hub {
     }
 
     /// Makes the row of a session anew, and tells if it changed.
-    pub(crate) fn renew(&self, live: &Arc<Live>) {
-        self.show(live, &locked(&live.follower));
-    }
-
-    fn show(&self, live: &Arc<Live>, follower: &Follower) {
+    pub(crate) fn show(&self, live: &Arc<Live>, follower: &Follower) {
         if self.is_copy(live) {
             return;
         }
@@ -507,7 +511,7 @@ mod tests {
 
     fn read(hub: &Hub, path: &Path) -> Arc<Live> {
         let live = hub.follow(SessionFile { path: path.to_owned(), recording: None }, true).unwrap();
-        while hub.advance(&live) {}
+        while hub.advance(&live, locked(&live.follower)) {}
         live
     }
 
@@ -546,7 +550,7 @@ mod tests {
         });
         let follow = |file: &SessionFile| {
             let live = hub.follow(file.clone(), true).unwrap();
-            while hub.advance(&live) {}
+            while hub.advance(&live, locked(&live.follower)) {}
             live
         };
         let [own, copy] = &recordings;
@@ -584,7 +588,7 @@ mod tests {
         locked(&live.follower).is_current = true;
         let row = Row { title: "old".to_owned(), ..(*live.row()).clone() };
         locked(&live.told).row = Arc::new(row);
-        hub.renew(&live);
+        hub.show(&live, &locked(&live.follower));
         assert!(matches!(live.feed.after(last), crate::feed::Taken::Missed(_)));
         std::fs::remove_dir_all(folder).unwrap();
     }

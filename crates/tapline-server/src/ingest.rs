@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -178,24 +178,44 @@ impl Ingest {
         Ok(folder)
     }
 
-    /// Does something with the files of a run. Afterwards they stay open for a while.
-    fn with<T>(&self, run: &Shared, work: impl FnOnce(&Path, &mut Files) -> Result<T, IngestError>) -> Result<T, IngestError> {
-        let (done, is_kept) = {
+    /// Does something with the files of a run. Afterwards they stay open for a while. If somebody deleted the recording, nothing was done that
+    /// lasts, and the run begins again.
+    fn with<T>(
+        &self,
+        name: &str,
+        run: &Shared,
+        work: impl FnOnce(&Path, &mut Files) -> Result<T, IngestError>,
+    ) -> Result<T, IngestError> {
+        let (done, is_kept, is_gone) = {
             let mut run = locked(run);
             let Run { folder, files, known } = &mut *run;
-            let open = match files {
-                Some(open) => open,
-                None => files.insert(Files::open_again(folder, *known).map_or_else(|| Files::open(folder), Ok)?),
+            let opened = match files.take() {
+                Some(open) => Ok(open),
+                None => Files::open_again(folder, *known).map_or_else(|| Files::open(folder), Ok),
             };
-            let done = work(folder, open);
+            let (done, is_gone) = match opened {
+                Ok(open) => {
+                    let open = files.insert(open);
+                    let done = work(folder, open);
+                    // After it: what was written to a file without a name is not kept, whenever the name was taken from it.
+                    (done, open.stdout.metadata().is_ok_and(|meta| meta.nlink() == 0))
+                }
+                Err(error) => (Err(error.into()), !folder.exists()),
+            };
             // Nobody pushes to a run that has ended.
-            let is_kept = !open.known.ended;
-            *known = is_kept.then_some(open.known);
-            if !is_kept {
+            *known = files.as_ref().map(|open| open.known).filter(|known| !known.ended && !is_gone);
+            if known.is_none() {
                 *files = None;
             }
-            (done, is_kept)
+            (done, known.is_some(), is_gone)
         };
+        if is_gone {
+            // A new one may have its name already.
+            let mut runs = self.runs()?;
+            if runs.by_name.get(name).is_some_and(|known| Arc::ptr_eq(known, run)) {
+                runs.by_name.remove(name);
+            }
+        }
         let mut open = locked(&self.open);
         open.retain(|known| !Arc::ptr_eq(known, run));
         if is_kept {
@@ -206,7 +226,7 @@ impl Ingest {
         if let Some(silent) = silent {
             locked(&silent).files = None;
         }
-        done
+        if is_gone { Err(IngestError::Gap(0)) } else { done }
     }
 
     /// Takes bytes at an offset, or at the end. Returns how many bytes the run has, all of them on the disk, and its folder.
@@ -218,7 +238,7 @@ impl Ingest {
         about: &About,
     ) -> Result<(u64, PathBuf), IngestError> {
         let run = self.run(name, offset, about)?;
-        let done = self.with(&run, |folder, run| {
+        self.with(name, &run, |folder, run| {
             let Known { length, ended, .. } = run.known;
             let offset = offset.unwrap_or(length);
             if offset > length {
@@ -242,19 +262,13 @@ impl Ingest {
             }
             run.write(new)?;
             Ok((run.known.length, folder.to_owned()))
-        });
-        if matches!(done, Err(IngestError::Io(_))) && !locked(&run).folder.exists() {
-            // Somebody deleted the recording. It begins again.
-            self.runs()?.by_name.remove(name);
-            return Err(IngestError::Gap(0));
-        }
-        done
+        })
     }
 
     /// Notes how a run ended. Saying it again changes nothing. Returns how many bytes it has, and its folder.
     pub(crate) fn finish(&self, name: &str, exit_code: Option<i32>) -> Result<(u64, PathBuf), IngestError> {
         let run = self.known(name)?;
-        self.with(&run, |folder, run| {
+        self.with(name, &run, |folder, run| {
             if !run.known.ended {
                 let mut recording = Recording::open(folder).map_err(io::Error::other)?;
                 let duration_ms = Some(now().as_millis().saturating_sub(run.known.started));

@@ -28,6 +28,8 @@ use crate::watch::Watch;
 
 /// How many downloads are made at once.
 const DOWNLOADS: usize = 16;
+/// How many readers of events are told from the disk at once what they missed.
+const OLDER_EVENTS: usize = 8;
 
 /// What to serve, and to whom.
 #[derive(Clone, Debug)]
@@ -135,6 +137,7 @@ impl Server {
             ingest: Ingest::open(options.store, &spools),
             bodies: Arc::new(Semaphore::new(options.body_memory.clamp(LARGEST, Semaphore::MAX_PERMITS))),
             downloads: Arc::new(Semaphore::new(DOWNLOADS)),
+            older_events: Arc::new(Semaphore::new(OLDER_EVENTS)),
             metrics: Metrics::default(),
             controls,
             resume: options.resume,

@@ -5,15 +5,15 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant, SystemTime};
 
 use tapline_archive::{Found, Places, is_of_subagent};
 use tapline_recording::Stream;
 
-use crate::follower::{RECENT, SessionFile};
-use crate::hub::{Hub, Live, locked};
+use crate::follower::{Follower, RECENT, SessionFile};
+use crate::hub::{Hub, Live, if_free, locked};
 use crate::row::now;
 
 /// How often files that are read are looked at.
@@ -74,6 +74,8 @@ struct Waits {
     /// Recordings that somebody pushed to, so that nobody needs to wait until they are looked at, each once and in their order.
     pushed: VecDeque<PathBuf>,
     in_line: HashSet<PathBuf>,
+    /// Those that are being read, and whether somebody pushed to them meanwhile. However much is pushed to one, one thread reads it.
+    being_read: HashMap<PathBuf, bool>,
 }
 
 impl Stop {
@@ -89,14 +91,16 @@ impl Stop {
     /// Says that a recording was pushed to.
     fn push(&self, folder: PathBuf) {
         let mut waits = locked(&self.waits);
-        if waits.in_line.insert(folder.clone()) {
+        if let Some(again) = waits.being_read.get_mut(&folder) {
+            *again = true;
+        } else if waits.in_line.insert(folder.clone()) {
             waits.pushed.push_back(folder);
             drop(waits);
             self.pushed.notify_one();
         }
     }
 
-    /// Waits until somebody pushes. Returns the recording that was pushed to; `None` when it is over.
+    /// Waits until somebody pushes. Returns the recording that was pushed to; `None` when it is over. Say when it [was read](Self::was_read).
     fn wait_for_push(&self) -> Option<PathBuf> {
         let waits = locked(&self.waits);
         let mut waits = self
@@ -104,9 +108,17 @@ impl Stop {
             .wait_while(waits, |waits| !waits.is_over && waits.pushed.is_empty())
             .unwrap_or_else(PoisonError::into_inner);
         let folder = waits.pushed.pop_front().filter(|_| !waits.is_over)?;
-        // From now on it may be pushed to again.
         waits.in_line.remove(&folder);
+        waits.being_read.insert(folder.clone(), false);
         Some(folder)
+    }
+
+    /// Says that a recording was read, and whether there is more to read. If there is, others have their turn first.
+    fn was_read(&self, folder: PathBuf, more: bool) {
+        let again = locked(&self.waits).being_read.remove(&folder);
+        if more || again == Some(true) {
+            self.push(folder);
+        }
     }
 }
 
@@ -200,7 +212,7 @@ fn watch(hub: &Arc<Hub>, stop: &Stop) {
             scan(hub, &mut beside, &mut folders, stop);
             scanned = Some(Instant::now());
             for live in hub.live() {
-                hub.attempt(&live, || hub.renew(&live));
+                hub.attempt(&live, || if_free(&live.follower).map(|follower| hub.show(&live, &follower)));
                 let is_idle = live.idle() > IDLE && live.file.age().is_none_or(|age| age > RECENT);
                 if is_idle && hub.shelf.row(&live.row().id).is_some() {
                     hub.forget(&live);
@@ -209,7 +221,9 @@ fn watch(hub: &Arc<Hub>, stop: &Stop) {
         }
         let mut more = false;
         for live in hub.live() {
-            more |= hub.attempt(&live, || look(hub, &live, stop)).unwrap_or(false);
+            // What somebody else reads is current soon. Whatever it is, the others do not wait for it.
+            let look = || Some(look(hub, &live, stop, if_free(&live.looked_at)?, if_free(&live.follower)?));
+            more |= hub.attempt(&live, look).flatten().unwrap_or(false);
         }
         stop.ready.store(true, Ordering::Relaxed);
         let next = Instant::now() + if soon > LOOKS - 2 { PEEK } else { TICK };
@@ -228,10 +242,8 @@ fn watch(hub: &Arc<Hub>, stop: &Stop) {
 /// Reads what is pushed, at once: it does not wait until folders were looked at.
 fn read_pushes(hub: &Arc<Hub>, stop: &Stop) {
     while let Some(folder) = stop.wait_for_push() {
-        if look_at_push(hub, &folder, stop) {
-            // Others have their turn first.
-            stop.push(folder);
-        }
+        let more = look_at_push(hub, &folder, stop);
+        stop.was_read(folder, more);
     }
 }
 
@@ -247,30 +259,31 @@ fn look_at_push(hub: &Arc<Hub>, folder: &Path, stop: &Stop) -> bool {
         }
         has_room.then(|| hub.follow(SessionFile { path: path.clone(), recording: Some(folder.to_owned()) }, true)).flatten()
     };
-    hub.of_file(&path).or_else(begin).and_then(|live| hub.attempt(&live, || look(hub, &live, stop))).unwrap_or(false)
+    let look = |live: &Arc<Live>| look(hub, live, stop, locked(&live.looked_at), locked(&live.follower));
+    hub.of_file(&path).or_else(begin).and_then(|live| hub.attempt(&live, || look(&live))).unwrap_or(false)
 }
 
-/// Looks whether a session grew. Returns whether there is more to read.
-fn look(hub: &Arc<Hub>, live: &Arc<Live>, stop: &Stop) -> bool {
-    // Two who look at the same time must not take an older length for a file that was cut.
-    let _turn = locked(&live.looked_at);
+/// Looks whether a session grew. Returns whether there is more to read. Two who look at the same time must not take an older length for a file
+/// that was cut, so one has its turn.
+fn look(hub: &Arc<Hub>, live: &Arc<Live>, stop: &Stop, _turn: MutexGuard<'_, ()>, follower: MutexGuard<'_, Follower>) -> bool {
     let length = std::fs::metadata(&live.file.path).map_or(0, |meta| meta.len());
     let known = live.length.swap(length, Ordering::Relaxed);
-    let (is_current, has_ended) = {
-        let follower = locked(&live.follower);
-        (follower.is_current, follower.has_ended())
-    };
+    let (is_current, has_ended) = (follower.is_current, follower.has_ended());
     let grew = length != known;
     if grew {
         stop.grew.store(true, Ordering::Relaxed);
     }
-    if length < known || grew && has_ended {
+    let follower = if length < known || grew && has_ended {
+        drop(follower);
         hub.reopen(live, true);
-    }
+        locked(&live.follower)
+    } else {
+        follower
+    };
     // A recording ends without growing, and its input and times grow without its output.
     let beside = live.file.beside();
     let is_told = live.beside.swap(beside, Ordering::Relaxed) == beside || has_ended;
-    if grew || !is_current || !is_told { hub.advance(live) } else { false }
+    if grew || !is_current || !is_told { hub.advance(live, follower) } else { false }
 }
 
 fn scan(hub: &Arc<Hub>, beside: &mut Beside, folders: &mut Folders, stop: &Stop) {
@@ -378,6 +391,66 @@ mod tests {
     use crate::controls::Controls;
     use crate::ingest;
     use crate::shelf::Shelf;
+
+    #[test]
+    fn one_thread_at_a_time_reads_a_run_however_often_it_is_pushed_to() {
+        let (stop, [busy, other]) = (Stop::default(), ["busy", "other"].map(PathBuf::from));
+        stop.push(busy.clone());
+        stop.push(busy.clone());
+        assert_eq!(stop.wait_for_push().as_ref(), Some(&busy));
+        // While it is read, more comes. The next thread reads the other one.
+        stop.push(busy.clone());
+        stop.push(other.clone());
+        stop.push(busy.clone());
+        assert_eq!(stop.wait_for_push().as_ref(), Some(&other));
+        assert!(locked(&stop.waits).pushed.is_empty());
+        stop.was_read(other.clone(), false);
+        stop.was_read(busy.clone(), false);
+        assert_eq!(stop.wait_for_push().as_ref(), Some(&busy), "once more, for what came meanwhile");
+        // It was not read to its end. Others have their turn first.
+        stop.push(other.clone());
+        stop.was_read(busy.clone(), true);
+        assert_eq!([stop.wait_for_push(), stop.wait_for_push()], [Some(other.clone()), Some(busy.clone())]);
+        stop.was_read(busy, false);
+        stop.was_read(other, false);
+        let waits = locked(&stop.waits);
+        assert!(waits.pushed.is_empty() && waits.in_line.is_empty() && waits.being_read.is_empty());
+    }
+
+    #[test]
+    fn a_session_that_somebody_else_reads_does_not_hold_up_the_others() {
+        let folder = std::env::temp_dir().join(format!("tapline-watch-busy-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let shelf = Arc::new(Shelf::new(folder.join("archive"), Vec::new(), tapline_archive::Prices::embedded().clone()));
+        let hub = Arc::new(Hub::new(shelf, folder.clone(), Controls::new(false), None));
+        let line = |name: &str| {
+            format!(
+                "{{\"type\":\"assistant\",\"session_id\":\"{name}\",\"message\":{{\"role\":\"assistant\",\"content\":[{{\"type\":\"text\",\"text\":\"x\"}}]}}}}\n"
+            )
+        };
+        let [busy, other] = ["busy", "other"].map(|name| {
+            let path = folder.join(format!("{name}.jsonl"));
+            std::fs::write(&path, line(name)).unwrap();
+            hub.follow(SessionFile { path, recording: None }, true).unwrap()
+        });
+        let reading = locked(&busy.follower);
+        let watch = Watch::start(&hub).unwrap();
+        // More than one round, and more than one look at the rows.
+        for steps in 1..10 {
+            while other.steps() < steps {
+                thread::yield_now();
+            }
+            let mut file = std::fs::File::options().append(true).open(&other.file.path).unwrap();
+            std::io::Write::write_all(&mut file, line("other").as_bytes()).unwrap();
+        }
+        assert_eq!(busy.steps(), 0);
+        drop(reading);
+        while busy.steps() < 1 {
+            thread::yield_now();
+        }
+        drop(watch);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 
     #[test]
     fn what_others_push_makes_place_for_sessions_of_this_machine() {

@@ -9,6 +9,7 @@ use axum::response::Response;
 use super::sessions::opened;
 use crate::app::Shared;
 use crate::error::ApiError;
+use crate::feed::{Older, told_again};
 use crate::hub::{Live, locked};
 use crate::sse::{self, OfSession};
 
@@ -32,7 +33,12 @@ pub(crate) async fn session(State(app): Shared, Path(id): Path<String>, headers:
     let reading = Reading(Arc::clone(&live));
     let snapshot = move |event_id| format!("{{\"total\":{},\"event_id\":{event_id}}}", reading.0.steps());
     let of_session = Arc::clone(&live);
-    let step = move |n| locked(&of_session.follower).step(n).ok().filter(|step| !step.is_empty());
-    let session = OfSession { snapshot: Box::new(snapshot), step: Arc::new(step) };
+    // Whoever pushes waits for the follower, too: it is taken once for all of them.
+    let older = move |first, events: &[Older]| {
+        let mut follower = locked(&of_session.follower);
+        told_again(first, events, |n| follower.step(n).ok().filter(|step| !step.is_empty()))
+    };
+    let turns = Arc::clone(&app.older_events);
+    let session = OfSession { snapshot: Box::new(snapshot), older: Arc::new(older), turns };
     sse::respond(&live.feed, &headers, app.stop.clone(), Some(session))
 }

@@ -121,8 +121,7 @@ pub(super) fn read_until(app: &App, live: &Arc<Live>, steps: usize) {
         if follower.is_current || follower.has_ended() || follower.len() >= steps {
             return;
         }
-        drop(follower);
-        if !app.hub.advance(live) {
+        if !app.hub.advance(live, follower) {
             return;
         }
     }

@@ -15,6 +15,8 @@ pub(super) const AT_ONCE: usize = 64 << 10;
 pub(super) enum Tells {
     /// A step, by its number. Whoever is told its newest form has not missed the others.
     Step(u32),
+    /// A step for the first time. It stays in its place, so that whoever is told it again has all steps in the order of their numbers.
+    NewStep(u32),
     /// The row of the session.
     Row,
     /// What a later event tells anew.
@@ -103,15 +105,15 @@ impl Ring {
 
     fn older(&self, tells: Tells) -> Older {
         match (tells, &self.row) {
-            (Tells::Step(n), _) => Older::Step(n as usize),
+            (Tells::Step(n) | Tells::NewStep(n), _) => Older::Step(n as usize),
             (Tells::Row, Some(row)) => Older::Written(row.clone()),
             (Tells::Row | Tells::Nothing | Tells::Other, _) => Older::Nothing,
         }
     }
 
-    /// Adds an event.
+    /// Adds an event. After the last one that is added at once, [release](Self::release) those before them.
     pub(super) fn push(&mut self, tells: Tells, event: Bytes, limits: FeedLimits) {
-        self.replace(tells);
+        let tells = self.replace(tells);
         let length = u32::try_from(event.len()).unwrap_or(u32::MAX);
         if self.events.len() >= limits.events {
             // First: the ring takes no more memory than it needs.
@@ -124,15 +126,17 @@ impl Ring {
         while self.bytes > limits.bytes {
             self.forget();
         }
-        self.release(limits.written);
     }
 
-    /// Notes that an earlier event need not be told again.
-    fn replace(&mut self, tells: Tells) {
+    /// Notes that an earlier event need not be told again. Returns what the new one tells.
+    fn replace(&mut self, tells: Tells) -> Tells {
         match tells {
-            Tells::Step(n) if n >= self.steps => return self.steps = n + 1,
+            Tells::Step(n) if n >= self.steps => {
+                self.steps = n.saturating_add(1);
+                return Tells::NewStep(n);
+            }
             Tells::Step(_) | Tells::Row => {}
-            Tells::Nothing | Tells::Other => return,
+            Tells::NewStep(_) | Tells::Nothing | Tells::Other => return tells,
         }
         if let Some(event) = self.events.iter_mut().rev().find(|event| event.tells == tells) {
             self.bytes -= event.length as usize;
@@ -141,6 +145,7 @@ impl Ring {
         if tells == Tells::Row {
             self.row = None;
         }
+        tells
     }
 
     /// Forgets the oldest event.
@@ -156,9 +161,9 @@ impl Ring {
         }
     }
 
-    /// Keeps at most so many bytes of events that can be told again.
-    fn release(&mut self, most: usize) {
-        while self.written_bytes > most {
+    /// Keeps at most so many bytes of events that can be told again, and in any case the newest ones, of which there are so many.
+    pub(super) fn release(&mut self, most: usize, newest: usize) {
+        while self.written_bytes > most && self.written.len() > newest {
             let tells = self.events[self.events.len() - self.written.len()].tells;
             if tells == Tells::Other {
                 return;
@@ -177,7 +182,7 @@ impl Ring {
     /// Releases what nobody waits for any more: all readers have everything.
     pub(super) fn settle(&mut self) {
         if self.idle == self.readers() {
-            self.release(0);
+            self.release(0, 0);
         }
     }
 }

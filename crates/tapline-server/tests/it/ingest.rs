@@ -179,6 +179,30 @@ fn only_one_of_two_servers_keeps_what_is_pushed() {
 }
 
 #[test]
+fn nothing_is_acknowledged_into_a_recording_that_was_deleted() {
+    let stage = Stage::new();
+    let (one, two) = (line("one"), line("two"));
+    let delete = || {
+        let folder = stage.path("home/recordings").read_dir().unwrap().next().unwrap().unwrap().path();
+        std::fs::remove_dir_all(&folder).unwrap();
+    };
+    // Its files are open, because it has not ended.
+    assert_eq!(offset(&stage, Some(0), &one).0, 200);
+    delete();
+    assert_eq!(offset(&stage, Some(one.len()), &two), (409, 0), "more");
+    assert_eq!(offset(&stage, Some(0), &one), (200, one.len() as u64));
+    delete();
+    assert_eq!(offset(&stage, Some(0), &one), (409, 0), "again");
+    assert_eq!(offset(&stage, Some(0), &one), (200, one.len() as u64));
+    delete();
+    let end = stage.post("/api/v1/ingest/run-1/finish", &[], b"");
+    assert_eq!((end.status, end.code().as_str()), (409, "gap"), "{end:?}");
+    assert_eq!(offset(&stage, Some(0), &(one.clone() + &two)), (200, (one.len() + two.len()) as u64));
+    let folder = stage.path("home/recordings").read_dir().unwrap().next().unwrap().unwrap().path();
+    assert_eq!(std::fs::read_to_string(folder.join("stdout")).unwrap(), one + &two);
+}
+
+#[test]
 fn a_run_whose_recording_was_deleted_begins_again() {
     let stage = Stage::new();
     let (one, two) = (line("one"), line("two"));

@@ -20,6 +20,8 @@ const ODD_LIMIT: usize = 1_000;
 const RETRACTED: usize = 1_024;
 /// So many cards are released at least before they are forgotten, together.
 const RELEASED: usize = 64;
+/// How many texts of a message can be in the middle of being written. A message has few blocks.
+const DRAFTS: usize = 64;
 /// How many calls of long ago are remembered, if sub-agents belong to them.
 const QUIET: usize = 1_024;
 /// How many cards are kept at most once cards are released. If so many calls have no result, the first of them will have none.
@@ -109,8 +111,11 @@ struct TurnCard {
 pub struct Cards {
     /// In the order of their numbers. Those that were released and cannot change are forgotten after a while.
     cards: Vec<Card>,
-    /// How many were released since then.
+    /// How many were released since then. If too many cards are kept, those count, too, that cannot be released.
     released: usize,
+    /// How many cards and texts were looked at to forget some of them.
+    #[cfg(test)]
+    looked_at: usize,
     /// How many there were, with those that are forgotten.
     count: usize,
     calls: HashMap<String, CallPlace>,
@@ -118,12 +123,23 @@ pub struct Cards {
     texts: HashMap<u64, Vec<usize>>,
     /// The message that is being written, and the cards of its blocks.
     writing: Option<String>,
-    drafts: VecDeque<(u64, usize)>,
+    drafts: VecDeque<Draft>,
     /// The number of unreadable lines, and the card that counts those without a card.
     odd: usize,
     more_odd: Option<usize>,
     /// The number of prompts, to number turns.
     turns: usize,
+}
+
+/// A text that is being written.
+#[derive(Debug)]
+struct Draft {
+    /// The number of its block in the message.
+    index: u64,
+    /// The number of its card.
+    n: usize,
+    /// Whether its card was released as it is now.
+    is_kept: bool,
 }
 
 /// Where a call is.
@@ -204,26 +220,50 @@ impl Cards {
     /// Forgets what a card shows, once its HTML is kept elsewhere, so that a long session takes little memory. One that can still
     /// change keeps it.
     pub fn release(&mut self, n: usize) {
-        let is_draft = self.drafts.iter().any(|(_, draft)| *draft == n) || self.more_odd == Some(n);
-        if let Some(card) = self.get_mut(n).filter(|_| !is_draft)
+        if let Some(draft) = self.drafts.iter_mut().find(|draft| draft.n == n) {
+            draft.is_kept = true;
+        } else if self.more_odd != Some(n) {
+            self.empty(n);
+        }
+        // Never for each card: all of them are looked at.
+        self.released += usize::from(self.cards.len() >= MOST);
+        if self.released >= RELEASED.max(self.cards.len() / 8) {
+            self.forget(n);
+        }
+    }
+
+    /// Empties a card, unless it is a call that waits for its result.
+    fn empty(&mut self, n: usize) {
+        if let Some(card) = self.get_mut(n)
             && !matches!(&card.body, Body::Call(call) if call.answer.is_none())
         {
             card.body = Body::Released;
             self.released += 1;
         }
-        if self.released >= RELEASED.max(self.cards.len() / 8) || self.cards.len() >= MOST {
-            self.forget(n);
+    }
+
+    /// Says that a text will not be finished. If its card was released, nobody will release it again.
+    fn abandon(&mut self, draft: &Draft) {
+        if draft.is_kept {
+            self.empty(draft.n);
         }
     }
 
     /// Forgets cards that were released, unless they may be retracted: many sessions are read at once, and some go on for days. Those after
     /// the last one that was released may not have been shown yet.
     fn forget(&mut self, last: usize) {
+        #[cfg(test)]
+        {
+            self.looked_at += self.cards.len() + self.texts.values().map(Vec::len).sum::<usize>();
+        }
         self.released = 0;
         let recent = self.len().saturating_sub(RETRACTED);
-        self.texts.retain(|_, cards| cards.iter().any(|n| *n >= recent));
+        self.texts.retain(|_, cards| {
+            cards.retain(|n| *n >= recent);
+            !cards.is_empty()
+        });
         let texts: HashSet<usize> = self.texts.values().flatten().copied().collect();
-        let drafts: Vec<usize> = self.drafts.iter().map(|(_, n)| *n).chain(self.more_odd).collect();
+        let drafts: Vec<usize> = self.drafts.iter().map(|draft| draft.n).chain(self.more_odd).collect();
         let stays = |card: &Card| !matches!(card.body, Body::Released) || texts.contains(&card.n) || drafts.contains(&card.n);
         self.cards.retain(stays);
         // A call that still waits for its result stays, unless too many do.
@@ -252,18 +292,12 @@ impl Cards {
     }
 
     fn place(&self, n: usize) -> Option<usize> {
-        // Without calls that wait, nothing is missing between the first card that is kept and the last one.
-        let first = self.cards.first()?.n;
-        let near = n.checked_sub(first)?;
-        match self.cards.get(near) {
-            Some(card) if card.n == n => Some(near),
-            _ => self.cards.binary_search_by_key(&n, |card| card.n).ok(),
-        }
+        self.cards.binary_search_by_key(&n, |card| card.n).ok()
     }
 
-    /// Returns how many cards, calls and texts are kept in memory.
+    /// Returns how many cards, calls and texts are kept in memory. Cards that were released count until they are forgotten.
     pub fn kept(&self) -> usize {
-        self.cards.len() + self.calls.len() + self.texts.len()
+        self.cards.len() + self.calls.len() + self.texts.values().map(Vec::len).sum::<usize>() + self.drafts.len()
     }
 
     /// Returns the number of cards, with those that were released.
@@ -302,11 +336,11 @@ impl Cards {
     fn text(&mut self, said: &Said, step: &Step) -> Vec<usize> {
         let text = said.text.trim();
         let begins = |n: usize| matches!(&self[n].body, Body::Text { text, .. } if said.text.starts_with(text.as_str()));
-        let draft = self.drafts.iter().position(|(_, n)| begins(*n));
+        let draft = self.drafts.iter().position(|draft| begins(draft.n));
         let draft = draft.filter(|_| step.parent.is_none() && self.writing == said.message_id);
         let body = Body::Text { text: text.to_owned(), is_cut_short: said.aborted };
         let n = match draft.and_then(|at| self.drafts.remove(at)) {
-            Some((_, n)) => {
+            Some(Draft { n, .. }) => {
                 if let Some(card) = self.get_mut(n) {
                     card.body = body;
                 }
@@ -329,16 +363,24 @@ impl Cards {
         match part {
             Partial::MessageStart { message_id } => {
                 self.writing.clone_from(message_id);
-                self.drafts.clear();
+                for draft in std::mem::take(&mut self.drafts) {
+                    self.abandon(&draft);
+                }
                 None
             }
             Partial::Delta { index, kind: DeltaKind::Text, text } => {
-                let known = self.drafts.back().filter(|(at, _)| at == index).map(|(_, n)| *n);
-                let n = known.unwrap_or_else(|| {
+                if self.drafts.back().is_none_or(|draft| draft.index != *index) {
+                    if self.drafts.len() >= DRAFTS
+                        && let Some(oldest) = self.drafts.pop_front()
+                    {
+                        self.abandon(&oldest);
+                    }
                     let n = self.add(step, Body::Text { text: String::new(), is_cut_short: false });
-                    self.drafts.push_back((*index, n));
-                    n
-                });
+                    self.drafts.push_back(Draft { index: *index, n, is_kept: false });
+                }
+                let draft = self.drafts.back_mut()?;
+                draft.is_kept = false;
+                let n = draft.n;
                 if let Some(Card { body: Body::Text { text: draft, .. }, .. }) = self.get_mut(n) {
                     draft.push_str(text);
                 }
@@ -547,3 +589,6 @@ fn session(info: &SessionInfo, out: &mut String) {
     }
     out.push_str("</div>\n");
 }
+
+#[cfg(test)]
+mod tests;
