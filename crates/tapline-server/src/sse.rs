@@ -177,9 +177,9 @@ mod tests {
             let first = feed.newest();
             feed.publish_steps(&[(0, "{}".to_owned())]);
             // The disk is slow, until the test lets go of it.
-            let (disk, turns) = (Arc::new(Mutex::new(())), Arc::new(Semaphore::new(TURNS)));
+            let (let_go, disk) = std::sync::mpsc::channel::<()>();
+            let (disk, turns) = (Arc::new(Mutex::new(disk)), Arc::new(Semaphore::new(TURNS)));
             let (at_once, reads) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-            let slow = disk.lock().unwrap();
             let (stop, _) = watch::channel(false);
             let mut readers: Vec<Events> = (0..500)
                 .map(|_| {
@@ -187,7 +187,7 @@ mod tests {
                     let older = move |_: u64, _: &[Older]| {
                         reads.fetch_add(1, Ordering::SeqCst);
                         assert!(at_once.fetch_add(1, Ordering::SeqCst) < TURNS, "more than have their turn");
-                        drop(disk.lock());
+                        assert!(disk.lock().unwrap().recv().is_err(), "nothing is sent");
                         at_once.fetch_sub(1, Ordering::SeqCst);
                         Some(Bytes::from_static(b"old"))
                     };
@@ -206,7 +206,7 @@ mod tests {
             // Who leaves before its turn reads nothing.
             let mut last = readers.split_off(499);
             drop(readers);
-            drop(slow);
+            drop(let_go);
             let told = std::future::poll_fn(|context| last[0].poll_bytes(context)).await;
             assert_eq!((told.as_deref(), last[0].last), (Some(b"old".as_slice()), Some(first + 1)));
             assert_eq!(reads.load(Ordering::SeqCst), TURNS + 1);

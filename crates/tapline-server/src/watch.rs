@@ -32,7 +32,7 @@ const USED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// How many threads read what is pushed, at most: a session that takes long does not keep the others waiting.
 const READERS: usize = 4;
 /// How many sessions are read at once.
-const MOST: usize = 512;
+pub(crate) const MOST: usize = 512;
 /// A session that nobody asked for in this long, in milliseconds, and that does not grow is no longer read.
 const IDLE: u64 = 5 * 60 * 1_000;
 /// A session that nobody asked for in this long, in milliseconds, makes place for another one if there are too many.
@@ -362,6 +362,17 @@ fn make_room(hub: &Arc<Hub>, most: usize, wanted: &[(bool, u64)]) -> usize {
     room + evicted
 }
 
+/// Makes room for a session that somebody asks for. If all others are in use, the one that nobody has asked for longest makes place, unless
+/// somebody reads its events. Returns whether there is room: each session that is read has open files.
+pub(crate) fn make_room_for_reader(hub: &Arc<Hub>, most: usize) -> bool {
+    let makes_place = || {
+        let live = hub.live();
+        let unread = live.iter().filter(|live| live.feed.readers() == 0).max_by_key(|live| live.idle());
+        unread.map(|live| hub.forget(live)).is_some()
+    };
+    make_room(hub, most, &[(false, 0)]) > 0 || makes_place()
+}
+
 /// Keeps the archive's rows current.
 fn shelve(hub: &Arc<Hub>, stop: &Stop) {
     let mut time = Duration::ZERO;
@@ -483,6 +494,25 @@ mod tests {
         file.set_modified(long_ago).unwrap();
         assert_eq!((make_room(&hub, 2, &[(false, 9 * QUIET)]), hub.live().len()), (0, 2));
         assert_eq!((make_room(&hub, 2, &[own_one]), hub.live().len()), (1, 1));
+        // Somebody asks for one after the other. Of those that nobody reads, the one that was asked for first makes place.
+        let files: Vec<PathBuf> = (0..4).map(|n| folder.join(format!("asked-{n}.jsonl"))).collect();
+        for (n, path) in files.iter().enumerate() {
+            std::fs::write(path, "{}\n").unwrap();
+            assert!(make_room_for_reader(&hub, 3));
+            let live = hub.follow(SessionFile { path: path.clone(), recording: None }, true).unwrap();
+            live.touch();
+            assert_eq!(hub.live().len(), (n + 2).min(3));
+            // They are told apart by the millisecond.
+            let asked = now();
+            while now() == asked {
+                thread::yield_now();
+            }
+        }
+        let is_read = |path: &PathBuf| hub.of_file(path).is_some();
+        assert_eq!(files.iter().map(is_read).collect::<Vec<_>>(), [false, false, true, true]);
+        assert!(is_read(&pushed[0].file.path), "somebody reads its events");
+        let _readers = [&files[2], &files[3]].map(|path| hub.of_file(path).unwrap().feed.reader());
+        assert!(!make_room_for_reader(&hub, 3) && hub.live().len() == 3, "all are read");
         std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -28,7 +28,7 @@ use tapline_session::render::html::Page;
 use tokio::sync::mpsc;
 
 use super::json;
-use super::sessions::{opened, read_until};
+use super::sessions::{open, opened, read_until};
 use crate::app::{App, Shared, blocking};
 use crate::error::ApiError;
 use crate::hub::locked;
@@ -139,7 +139,7 @@ fn step_of(app: &App, session: &str, hit: &Hit, began: Instant) -> Option<usize>
     if began.elapsed() > PATIENCE {
         return None;
     }
-    let opened = app.hub.open(session).filter(|live| live.file.path == hit.path)?;
+    let opened = open(app, session).ok().filter(|live| live.file.path == hit.path)?;
     read_until(app, &opened, usize::MAX);
     let line = lines_before(&hit.path, hit.offset).ok()? + 1;
     locked(&opened.follower).step_at(line)

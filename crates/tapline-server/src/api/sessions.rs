@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +13,7 @@ use crate::app::{App, Shared, blocking};
 use crate::error::ApiError;
 use crate::hub::{Live, locked};
 use crate::row::{Details, Row, StateKind};
+use crate::watch::{MOST, make_room_for_reader};
 
 /// How many sessions a page of the list has, unless the client says otherwise, and at most.
 const SESSIONS: (usize, usize) = (1_000, 10_000);
@@ -84,7 +86,17 @@ pub(super) async fn opened(app: &Arc<App>, id: String) -> Result<Arc<Live>, ApiE
         return Ok(live);
     }
     let app = Arc::clone(app);
-    blocking(move || app.hub.open(&id).ok_or_else(ApiError::no_session)).await
+    blocking(move || open(&app, &id)).await
+}
+
+/// Opens a session. If many are open, another one makes place.
+pub(super) fn open(app: &App, id: &str) -> Result<Arc<Live>, ApiError> {
+    let is_new = app.hub.find(id).is_none() && app.hub.shelf.row(id).is_some();
+    if is_new && !make_room_for_reader(&app.hub, MOST) {
+        let message = "Others read too many sessions at once. Try again later.";
+        return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message));
+    }
+    app.hub.open(id).ok_or_else(ApiError::no_session)
 }
 
 #[derive(Serialize)]

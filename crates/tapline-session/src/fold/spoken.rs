@@ -2,6 +2,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
+use crate::recent::hash;
 use crate::verdict::says_waiting;
 
 /// How many texts are kept, and how many bytes of them, but at least two texts. Memory stays bounded, however long the texts are.
@@ -31,8 +32,14 @@ pub(super) struct Spoken {
     count: u64,
     /// Whether a text that is no longer kept said that work continues.
     waiting: bool,
-    /// The number of the last text that a result repeated.
-    repeated: u64,
+    /// The main thread's texts that no result has repeated yet, by their hashes: however much sub-agents say, they stay.
+    unrepeated: VecDeque<Unrepeated>,
+}
+
+#[derive(Debug)]
+struct Unrepeated {
+    text: u64,
+    uuid: Option<u64>,
 }
 
 /// One text.
@@ -62,6 +69,12 @@ impl Spoken {
             self.bytes -= oldest.text.len();
             self.waiting |= oldest.waiting;
         }
+        if main {
+            if self.unrepeated.len() >= self.kept.texts {
+                self.unrepeated.pop_front();
+            }
+            self.unrepeated.push_back(Unrepeated { text: hash(text.trim()), uuid: uuid.map(hash) });
+        }
         self.words.push_back(Words {
             number: self.count,
             text: text.to_owned(),
@@ -84,6 +97,8 @@ impl Spoken {
             stays
         });
         self.bytes = self.words.iter().map(|words| words.text.len()).sum();
+        let hashes: HashSet<u64> = uuids.into_iter().map(hash).collect();
+        self.unrepeated.retain(|text| text.uuid.is_none_or(|uuid| !hashes.contains(&uuid)));
         first
     }
 
@@ -101,9 +116,11 @@ impl Spoken {
     /// result has repeated yet: a background task can wake the agent before the result of a turn comes.
     pub(super) fn repeat(&mut self, result: &str) -> bool {
         let is_last = self.last_of_main().is_some_and(|last| last.trim() == result.trim());
-        let new = self.words.iter().rev().take_while(|words| words.number > self.repeated);
-        let said = new.filter(|words| words.main).find(|words| words.text.trim() == result.trim()).map(|words| words.number);
-        self.repeated = said.unwrap_or(self.repeated);
+        let result = hash(result.trim());
+        let said = self.unrepeated.iter().rposition(|text| text.text == result);
+        if let Some(at) = said {
+            self.unrepeated.drain(..=at);
+        }
         is_last || said.is_some()
     }
 

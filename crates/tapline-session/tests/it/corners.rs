@@ -114,3 +114,26 @@ fn a_sub_agent_of_codex_that_gets_more_work_ends_again() {
         .collect();
     assert_eq!(states, [("running", false), ("completed", true), ("running", false), ("failed", true)]);
 }
+
+#[test]
+fn what_sub_agents_say_does_not_make_an_answer_new() {
+    let of_main = |n: usize, text: &str| said(text, &format!("main{n}")).replace("\"m\"", &format!("\"m{n}\""));
+    let of_agent = |n: usize| {
+        said(&format!("part {n}"), &format!("agent{n}"))
+            .replace("\"m\"", &format!("\"a{n}\""))
+            .replace("\"type\":\"assistant\"", "\"type\":\"assistant\",\"parent_tool_use_id\":\"t\"")
+    };
+    let result = |uuid: &str| {
+        format!(
+            "{{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"uuid\":\"{uuid}\",\"num_turns\":1,\"result\":\"The answer.\"}}\n"
+        )
+    };
+    let agents: String = (0..200).map(of_agent).collect();
+    let stream = of_main(1, "The answer. ") + &agents + &of_main(2, "More comes.") + &result("r1") + &result("r2");
+    let mut fold = tapline_session::Fold::default().with_few_texts();
+    let repeats: Vec<bool> = tapline_protocol::Reader::new(stream.as_bytes())
+        .flat_map(|record| fold.apply(&record.unwrap()))
+        .filter_map(|step| if let tapline_session::What::Turn(turn) = step.what { Some(turn.repeats_text) } else { None })
+        .collect();
+    assert_eq!(repeats, [true, false], "the first result repeats a text, and no second one does");
+}

@@ -28,7 +28,9 @@ fn many_cards_at_once_are_looked_at_a_few_times() {
         let mut cards = Cards::default();
         let changed: Vec<usize> = (0..MANY).flat_map(|n| cards.accept(&make(n))).collect();
         assert_eq!((cards.len(), cards.drafts.len() <= DRAFTS), (MANY, true), "{name}");
-        changed.iter().for_each(|n| cards.release(*n));
+        for n in changed {
+            cards.release(n);
+        }
         assert!(cards.looked_at <= 20 * MANY, "{name}: {} cards and texts were looked at for {MANY}", cards.looked_at);
         assert!(cards.kept() < 3 * MOST, "{name}: {} things are kept", cards.kept());
     }
