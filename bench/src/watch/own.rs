@@ -16,6 +16,8 @@ pub struct Own {
     pub sessions: usize,
     pub batch: u64,
     pub seconds: u64,
+    /// Whether a peer gets the lines of a stream, too, and not only bytes.
+    pub lines: bool,
 }
 
 fn name(n: usize) -> String {
@@ -23,14 +25,14 @@ fn name(n: usize) -> String {
 }
 
 /// Returns events as one request has them. Each has a time of its own, so that none is taken for another.
-fn events(session: &str, batch: u64, load: &Load, began: Instant) -> String {
+fn events(session: &str, own: Own, load: &Load, began: Instant) -> String {
     let now = micros(began);
-    let stamps = (0..batch).map(|n| format!("{}{:0DIGITS$}{}", STAMP.0, now + n, STAMP.1));
+    let stamps = (0..own.batch).map(|n| format!("{}{:0DIGITS$}{}", STAMP.0, now + n, STAMP.1));
     match load {
-        Load::Tapline => stamps.map(|stamp| said_in(session, &stamp)).collect(),
-        Load::Peer([size, _]) => {
+        Load::Peer([size, _]) if !own.lines => {
             stamps.map(|stamp| format!("{stamp}{}\n", "x".repeat(size.saturating_sub(stamp.len() + 45)))).collect()
         }
+        Load::Tapline | Load::Peer(_) => stamps.map(|stamp| said_in(session, &stamp)).collect(),
     }
 }
 
@@ -53,7 +55,7 @@ fn post(mut poster: Poster, own: Own, first: usize, load: &Load, began: Instant,
         }
         let session = name(n);
         let id = if matches!(load, Load::Tapline) { String::new() } else { format!("?step={}", round * own.batch + 1) };
-        poster.post(&format!("/api/v1/ingest/{session}{id}"), &events(&session, own.batch, load, began))?;
+        poster.post(&format!("/api/v1/ingest/{session}{id}"), &events(&session, own, load, began))?;
         told.posted.fetch_add(own.batch, Ordering::Relaxed);
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! A plain axum broadcast of the same work, as its documentation shows it: what is posted goes to everybody who listens. With a folder, what is
-//! posted is appended to a file and flushed to the disk first.
+//! A plain axum broadcast, as its documentation shows it: what is posted goes to everybody who listens. With a folder, what is posted is appended
+//! to a file and flushed to the disk first. If it reads, too, each line is taken for one of a stream, and its text is rendered as a page shows it.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -32,6 +32,7 @@ struct Channels {
     list: broadcast::Sender<Told>,
     sessions: Arc<RwLock<HashMap<String, broadcast::Sender<Told>>>>,
     kept: Option<Arc<Kept>>,
+    reads: bool,
 }
 
 /// The files of the runs.
@@ -75,6 +76,15 @@ fn events(channel: &broadcast::Sender<Told>) -> Sse<impl Stream<Item = Result<Ev
     Sse::new(told.map(|told| Ok(Event::default().id(told.id.to_string()).event(told.name).data(told.data))))
 }
 
+/// Returns a line of a stream as a step, as a program of a few lines would make it.
+fn rendered(line: &str, n: u64) -> String {
+    let value: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
+    let text = value["message"]["content"][0]["text"].as_str().unwrap_or_default();
+    let mut html = String::new();
+    pulldown_cmark::html::push_html(&mut html, pulldown_cmark::Parser::new(text));
+    serde_json::json!({"n": n, "kind": "text", "session": value["session_id"], "html": html}).to_string()
+}
+
 /// Each line of a body is an event.
 async fn take(
     State(channels): State<Channels>,
@@ -89,7 +99,9 @@ async fn take(
             return "the disk failed\n";
         }
     }
-    let told = |first: u64, name| data.lines().zip(first..).map(move |(line, id)| Told { id, name, data: line.to_owned() });
+    let reads = channels.reads;
+    let data_of = move |line: &str, id| if reads { rendered(line, id) } else { line.to_owned() };
+    let told = |first: u64, name| data.lines().zip(first..).map(move |(line, id)| Told { id, name, data: data_of(line, id) });
     let channel = channels.session(&run);
     for name in ["step", "row"] {
         query.get(name).into_iter().flat_map(|id| told(*id, name)).for_each(|told| drop(channel.send(told)));
@@ -106,14 +118,14 @@ async fn follow(
 }
 
 /// Serves until nobody needs it any more.
-pub fn serve(folder: Option<&std::path::Path>) -> io::Result<()> {
+pub fn serve(folder: Option<&std::path::Path>, reads: bool) -> io::Result<()> {
     super::raise_limit()?;
     let keep = |folder: &std::path::Path| {
         std::fs::create_dir_all(folder)?;
         Ok::<_, io::Error>(Arc::new(Kept { folder: folder.to_owned(), files: Mutex::default() }))
     };
     let kept = folder.map(keep).transpose()?;
-    let channels = Channels { list: broadcast::Sender::new(ROOM), sessions: Arc::default(), kept };
+    let channels = Channels { list: broadcast::Sender::new(ROOM), sessions: Arc::default(), kept, reads };
     let routes = Router::new()
         .route("/api/v1/events", get(|State(channels): State<Channels>| async move { events(&channels.list) }))
         .route("/api/v1/sessions/{id}/events", get(follow))

@@ -158,6 +158,7 @@ const RIGHTS: [(&str, &str, &str, &[BrokerRole]); 17] = {
         ("$JS.API.CONSUMER.CREATE.KV_tapline-classes", "", "", &[Worker]),
         ("$JS.API.CONSUMER.CREATE.KV_tapline-control", "", "", &[Worker]),
         ("$JS.API.CONSUMER.CREATE.KV_tapline-outcomes", "", "", &[Batch]),
+        ("$JS.API.CONSUMER.CREATE.KV_tapline-runs", "", "", &[Batch]),
         ("$JS.API.CONSUMER.CREATE.OBJ_tapline-files", "", "", &[Worker, Batch, Collector]),
     ]
 };
