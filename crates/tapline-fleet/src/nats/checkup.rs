@@ -139,7 +139,7 @@ const STORES: [(&str, &str); 9] = [
 
 /// The rights that roles need, as `tapline help fleet` has them: the beginning of a subject, what stands behind it in the question and in
 /// the right, and for whom it is. Who may not ask this may not do that either.
-const RIGHTS: [(&str, &str, &str, &[BrokerRole]); 17] = {
+const RIGHTS: [(&str, &str, &str, &[BrokerRole]); 18] = {
     use BrokerRole::{Batch, Collector, Worker};
     [
         ("tapline.jobs", ".doctor", ".>", &[Batch]),
