@@ -33,6 +33,10 @@ const USED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 const READERS: usize = 4;
 /// How many sessions are read at once.
 pub(crate) const MOST: usize = 512;
+/// How many times as many may be read if somebody follows each of them.
+const FOLLOWED: usize = 8;
+/// For so long, in milliseconds, a session that was asked for stays, whoever asks for others.
+pub(crate) const GRACE: u64 = 10_000;
 /// A session that nobody asked for in this long, in milliseconds, and that does not grow is no longer read.
 const IDLE: u64 = 5 * 60 * 1_000;
 /// A session that nobody asked for in this long, in milliseconds, makes place for another one if there are too many.
@@ -363,14 +367,17 @@ fn make_room(hub: &Arc<Hub>, most: usize, wanted: &[(bool, u64)]) -> usize {
 }
 
 /// Makes room for a session that somebody asks for. If all others are in use, the one that nobody has asked for longest makes place, unless
-/// somebody reads its events. Returns whether there is room: each session that is read has open files.
-pub(crate) fn make_room_for_reader(hub: &Arc<Hub>, most: usize) -> bool {
+/// somebody reads its events: of those there may be [`FOLLOWED`] times as many. Returns whether there is room: each session that is read has
+/// open files.
+pub(crate) fn make_room_for_reader(hub: &Arc<Hub>, most: usize, grace: u64) -> bool {
     let makes_place = || {
         let live = hub.live();
-        let unread = live.iter().filter(|live| live.feed.readers() == 0).max_by_key(|live| live.idle());
+        // Whoever has just asked for a session may be about to read its events.
+        let is_unread = |live: &&Arc<Live>| live.feed.readers() == 0 && live.idle() >= grace;
+        let unread = live.iter().filter(is_unread).max_by_key(|live| live.idle());
         unread.map(|live| hub.forget(live)).is_some()
     };
-    make_room(hub, most, &[(false, 0)]) > 0 || makes_place()
+    make_room(hub, most, &[(false, 0)]) > 0 || makes_place() || hub.live().len() < FOLLOWED * most
 }
 
 /// Keeps the archive's rows current.
@@ -498,7 +505,7 @@ mod tests {
         let files: Vec<PathBuf> = (0..4).map(|n| folder.join(format!("asked-{n}.jsonl"))).collect();
         for (n, path) in files.iter().enumerate() {
             std::fs::write(path, "{}\n").unwrap();
-            assert!(make_room_for_reader(&hub, 3));
+            assert!(make_room_for_reader(&hub, 3, 0));
             let live = hub.follow(SessionFile { path: path.clone(), recording: None }, true).unwrap();
             live.touch();
             assert_eq!(hub.live().len(), (n + 2).min(3));
@@ -512,7 +519,8 @@ mod tests {
         assert_eq!(files.iter().map(is_read).collect::<Vec<_>>(), [false, false, true, true]);
         assert!(is_read(&pushed[0].file.path), "somebody reads its events");
         let _readers = [&files[2], &files[3]].map(|path| hub.of_file(path).unwrap().feed.reader());
-        assert!(!make_room_for_reader(&hub, 3) && hub.live().len() == 3, "all are read");
+        assert!(make_room_for_reader(&hub, 3, 0) && hub.live().len() == 3, "all are followed, and one more may be");
+        assert!(!make_room_for_reader(&hub, 0, 0) && hub.live().len() == 3, "there are too many");
         std::fs::remove_dir_all(folder).unwrap();
     }
 }

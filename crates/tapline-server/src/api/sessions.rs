@@ -13,7 +13,7 @@ use crate::app::{App, Shared, blocking};
 use crate::error::ApiError;
 use crate::hub::{Live, locked};
 use crate::row::{Details, Row, StateKind};
-use crate::watch::{MOST, make_room_for_reader};
+use crate::watch::{GRACE, MOST, make_room_for_reader};
 
 /// How many sessions a page of the list has, unless the client says otherwise, and at most.
 const SESSIONS: (usize, usize) = (1_000, 10_000);
@@ -92,7 +92,7 @@ pub(super) async fn opened(app: &Arc<App>, id: String) -> Result<Arc<Live>, ApiE
 /// Opens a session. If many are open, another one makes place.
 pub(super) fn open(app: &App, id: &str) -> Result<Arc<Live>, ApiError> {
     let is_new = app.hub.find(id).is_none() && app.hub.shelf.row(id).is_some();
-    if is_new && !make_room_for_reader(&app.hub, MOST) {
+    if is_new && !make_room_for_reader(&app.hub, MOST, GRACE) {
         let message = "Others read too many sessions at once. Try again later.";
         return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message));
     }
