@@ -30,6 +30,8 @@ pub(crate) fn options(worker: &str, places: usize) -> WorkerOptions {
 pub(crate) const PATIENT: Duration = Duration::from_secs(300);
 /// How long a worker may be silent where somebody dies. A worker that is slow may lose its run to another; no test minds.
 pub(crate) const IMPATIENT: Duration = Duration::from_secs(2);
+/// A batch that takes longer hangs. No speed is tested by it.
+const ENDLESS: Duration = Duration::from_secs(900);
 
 /// The folder of a test, and the address of its broker.
 pub(crate) struct Crew {
@@ -221,7 +223,8 @@ impl Crew {
                     }
                     all
                 });
-                let end = batch.run().await.unwrap_or_else(|error| panic!("{error}"));
+                let end = tokio::time::timeout(ENDLESS, batch.run()).await.expect("the batch ends");
+                let end = end.unwrap_or_else(|error| panic!("{error}"));
                 let events = keeps.await.unwrap();
                 let events = events.lock().unwrap().clone();
                 Ran { end, events }
