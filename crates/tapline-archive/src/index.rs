@@ -25,7 +25,7 @@ use crate::sealed::{sealed, unsealed};
 use crate::transcripts::{cut_title, subagent};
 
 /// The version of the tables and of [`Facts`]. An index of another version is built again.
-const VERSION: i64 = 6;
+const VERSION: i64 = 7;
 /// After this many files, what was read is kept, even if the rest is interrupted.
 const KEPT_EVERY: usize = 256;
 
@@ -551,7 +551,7 @@ fn with_surroundings(found: &Found, mut scanned: Scanned) -> Scanned {
         scanned.facts.first.get_or_insert(recording.started().as_millis());
         let Facts { title, so_far: SoFar { sent: (read, prompts), .. }, .. } = &mut scanned.facts;
         *read = each_prompt(&recording, *read, |prompt| {
-            *prompts += 1;
+            *prompts += u64::from(!prompt.is_piped);
             if title.is_empty() {
                 *title = cut_title(&prompt.text);
             }

@@ -1,13 +1,15 @@
-//! The prompts of a recording. They were sent to the agent, whose own output need not repeat them: without a transcript,
-//! nothing else says what was asked for.
+//! The prompts of a recording. They were sent to the agent, or stood on its command line. Its own output need not repeat them:
+//! without a transcript, nothing else says what was asked for.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use tapline_protocol::Moment;
+use tapline_protocol::{Agent, Moment, Read as _, Tape};
 use tapline_recording::{Recording, Stream};
 use tapline_session::{Fold, Host, What};
+
+use crate::transcripts;
 
 /// A longer message is not read. Of a longer text, the beginning is: so no input can take all memory.
 const LONGEST: u64 = 16 << 20;
@@ -16,6 +18,10 @@ const LONGEST: u64 = 16 << 20;
 const SENT: u32 = 1 << 31;
 /// Marks it as plain text, not a message on a line of its own.
 const PLAIN: u32 = 1 << 30;
+/// Marks it as an argument of the command that started the agent.
+const ARGUMENT: u32 = 1 << 29;
+/// The file that says which command it was.
+const META: &str = "meta.json";
 
 /// A prompt that was sent.
 #[derive(Debug)]
@@ -27,24 +33,47 @@ pub(crate) struct SentPrompt {
     pub(crate) offset: u64,
     pub(crate) len: u64,
     pub(crate) part: u32,
+    /// Whether it is the input that was piped to a command with a prompt: agents join them to one prompt.
+    pub(crate) is_piped: bool,
 }
 
 /// Passes on the prompts behind the first `from` bytes of what was sent, until `each` returns false. Returns up to where it
 /// was read: the end of the last complete message.
-pub(crate) fn each_prompt(recording: &Recording, from: u64, each: impl FnMut(SentPrompt) -> bool) -> u64 {
+pub(crate) fn each_prompt(recording: &Recording, from: u64, mut each: impl FnMut(SentPrompt) -> bool) -> u64 {
     let mut end = from;
-    // What cannot be read says nothing.
-    let _ = read(recording, &mut end, each);
-    end
+    // All of a text is one prompt, and read once. An agent that is sent messages takes no prompt from its command line.
+    let plain = !recording.takes_messages();
+    if plain && from > 0 {
+        return from;
+    }
+    let argument = if plain { argument(recording) } else { None };
+    let is_argued = argument.is_some();
+    if argument.is_none_or(&mut each) {
+        // What cannot be read says nothing.
+        let _ = read(recording, &mut end, (plain, is_argued), each);
+    }
+    // Then it was read, even if nothing was sent.
+    end.max(u64::from(is_argued))
 }
 
-fn read(recording: &Recording, end: &mut u64, mut each: impl FnMut(SentPrompt) -> bool) -> io::Result<()> {
+/// Returns the prompt on the command line of the agent, if there is one.
+fn argument(recording: &Recording) -> Option<SentPrompt> {
+    let argv = &recording.meta.argv;
+    let agent = Agent::named(recording.meta.agent.as_deref()?)?;
+    let number = transcripts::prompt_in(agent, argv.get(1..)?)? + 1;
+    let text = argv.get(number)?.clone();
+    let len = recording.file(Stream::Stdout).with_file_name(META).metadata().ok()?.len();
+    let part = SENT | ARGUMENT | u32::try_from(number).ok()?;
+    (!text.trim().is_empty()).then(|| SentPrompt { text, at: recording.started(), offset: 0, len, part, is_piped: false })
+}
+
+fn read(
+    recording: &Recording,
+    end: &mut u64,
+    (plain, is_piped): (bool, bool),
+    mut each: impl FnMut(SentPrompt) -> bool,
+) -> io::Result<()> {
     let mut file = File::open(recording.file(Stream::Stdin))?;
-    // All of a text is one prompt.
-    let plain = !recording.takes_messages();
-    if plain && *end > 0 {
-        return Ok(());
-    }
     file.seek(SeekFrom::Start(*end))?;
     let mut sendings = recording.sendings();
     let mut input = BufReader::new(file);
@@ -68,7 +97,7 @@ fn read(recording: &Recording, end: &mut u64, mut each: impl FnMut(SentPrompt) -
         let at = sendings.as_mut().and_then(|sendings| sendings.at(*end)).unwrap_or_else(|| recording.started());
         for (number, text) in (0..).zip(texts) {
             let part = SENT | if plain { PLAIN } else { number };
-            if !text.trim().is_empty() && !each(SentPrompt { text, at, offset, len, part }) {
+            if !text.trim().is_empty() && !each(SentPrompt { text, at, offset, len, part, is_piped }) {
                 return Ok(());
             }
         }
@@ -90,10 +119,16 @@ fn texts(bytes: &[u8], plain: bool) -> Vec<String> {
 
 /// Returns the file that a text stands in, if it is not the output itself.
 pub(crate) fn sent_file(output: &Path, part: u32) -> Option<PathBuf> {
-    (part & SENT != 0).then(|| output.with_file_name(Stream::Stdin.file_name()))
+    let name = if part & ARGUMENT != 0 { META } else { Stream::Stdin.file_name() };
+    (part & SENT != 0).then(|| output.with_file_name(name))
 }
 
 /// Returns one of the prompts in these bytes of what was sent, if this is the number of one.
 pub(crate) fn sent_text(bytes: &[u8], part: u32) -> Option<String> {
+    if part & ARGUMENT != 0 {
+        let (text, mut tape) = (String::from_utf8_lossy(bytes), Tape::default());
+        let argv: Vec<String> = tape.parse(text.trim()).ok()?.get("argv").and_then(Vec::read)?;
+        return argv.into_iter().nth((part & !(SENT | ARGUMENT)) as usize);
+    }
     texts(bytes, part & PLAIN != 0).into_iter().nth((part & !(SENT | PLAIN)) as usize)
 }

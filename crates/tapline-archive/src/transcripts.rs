@@ -49,6 +49,8 @@ struct Format {
     subagent: fn(&Path) -> Option<String>,
     /// Whether a line says that the file is of a sub-agent, or that it is not.
     is_side: fn(Value<'_>) -> Option<bool>,
+    /// Which of the arguments on its command line is the prompt, if one is.
+    prompt_in: fn(&[String]) -> Option<usize>,
 }
 
 /// Returns how an agent writes its transcripts.
@@ -82,6 +84,42 @@ pub(crate) fn said(agent: Agent, line: Value<'_>, context: &mut Context, each: E
 /// Returns the kind of sub-agent that a file is of, if another file beside it says so.
 pub(crate) fn subagent(agent: &str, path: &Path) -> Option<String> {
     (format(Agent::named(agent)?).subagent)(path)
+}
+
+/// Returns which of the arguments on the command line of an agent is the prompt, if one is.
+pub(crate) fn prompt_in(agent: Agent, args: &[String]) -> Option<usize> {
+    (format(agent).prompt_in)(args)
+}
+
+/// Returns which arguments are neither options nor values of options. `flags` have no value, and `lists` have all that follow. Any other
+/// option has one, unless another option follows it.
+fn positional(args: &[String], flags: &[&str], lists: &[&str]) -> Vec<usize> {
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(arg) = args.get(at) {
+        at += 1;
+        if arg == "--" {
+            found.extend(at..args.len());
+            break;
+        }
+        if !arg.starts_with('-') || arg == "-" {
+            found.push(at - 1);
+            continue;
+        }
+        // `--model=x`, `-mx` and `-pv` have what they need.
+        let is_whole = if arg.starts_with("--") { arg.contains('=') } else { arg.len() > 2 };
+        if is_whole || flags.contains(&arg.as_str()) {
+            continue;
+        }
+        // A text can begin with a dash, too.
+        while args.get(at).is_some_and(|next| !next.starts_with('-') || next.contains(char::is_whitespace)) {
+            at += 1;
+            if !lists.contains(&arg.as_str()) {
+                break;
+            }
+        }
+    }
+    found
 }
 
 /// Returns whether a file is the transcript of a sub-agent: not a session of its own, but a part of another one. Its first lines say so.

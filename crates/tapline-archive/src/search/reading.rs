@@ -242,7 +242,7 @@ impl LineReader {
 
     /// Takes a prompt that was sent to the agent, in the recording in this folder.
     fn sent(&mut self, prompt: SentPrompt, folder: &Path, piece: &mut Piece) {
-        let SentPrompt { text, at, offset, len, part } = prompt;
+        let SentPrompt { text, at, offset, len, part, .. } = prompt;
         if self.context.title.is_empty() {
             self.context.title = transcripts::cut_title(&text);
         }

@@ -10,7 +10,7 @@ use crate::error::ArchiveError;
 use crate::facts::hash_of_bytes;
 
 /// The version of the tables and of what a word is. An index of another version is built again.
-const VERSION: i64 = 3;
+const VERSION: i64 = 4;
 /// The number of a text begins with its second, so that the newest come first without sorting. This many bits tell the
 /// texts of one second apart; where that is not enough, the next second is used.
 pub(super) const BITS: u32 = 10;

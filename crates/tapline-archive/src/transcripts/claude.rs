@@ -1,5 +1,6 @@
 //! Claude Code's transcripts: where they are stored, and what their lines say.
 
+mod prompt;
 mod quick;
 mod said;
 
@@ -11,6 +12,7 @@ use tapline_protocol::{Kind, Tape, Value};
 
 use std::path::{Path, PathBuf};
 
+use self::prompt::prompt_in;
 use super::{Environment, Format, Line, Needle, Reading, cut_title, number, text};
 use crate::facts::{Call, CallEnd, End, Limit, Marks, Message, ModelReport, Reported, Scope, hash, note_limit};
 use crate::lines::value_starts_with;
@@ -19,7 +21,7 @@ use crate::packed;
 use crate::tokens::Tokens;
 
 pub(super) const FORMAT: Format =
-    Format { needles: NEEDLES, is_one, read, quick: quick::read, said: said::said, places, subagent, is_side };
+    Format { needles: NEEDLES, is_one, read, quick: quick::read, said: said::said, places, subagent, is_side, prompt_in };
 
 /// What makes a line matter.
 const NEEDLES: &[Needle] = &[

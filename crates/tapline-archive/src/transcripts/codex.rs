@@ -1,18 +1,29 @@
 //! Codex's rollouts and streams: where they are stored, and what their lines say.
 
+mod prompt;
 mod said;
 
 use std::path::PathBuf;
 
 use tapline_protocol::{Kind, Value};
 
+use self::prompt::prompt_in;
 use super::{Environment, Format, Line, Needle, Reading, Total, cut_title, number, text};
 use crate::facts::{Call, CallEnd, End, Limit, Marks, Message, ModelReport, Reported, Scope, hash, note_limit};
 use crate::lines::value_starts_with;
 use crate::tokens::Tokens;
 
-pub(super) const FORMAT: Format =
-    Format { needles: NEEDLES, is_one, read, quick: |_, _| false, said: said::said, places, subagent: |_| None, is_side };
+pub(super) const FORMAT: Format = Format {
+    needles: NEEDLES,
+    is_one,
+    read,
+    quick: |_, _| false,
+    said: said::said,
+    places,
+    subagent: |_| None,
+    is_side,
+    prompt_in,
+};
 
 /// What makes a line matter.
 const NEEDLES: &[Needle] = &[

@@ -244,3 +244,18 @@ fn the_prompt_of_a_recording_without_a_transcript_is_found_listed_and_shown() {
         assert!(view.code == 0 && view.out.contains("find the zebra"), "{view:?}");
     }
 }
+
+#[test]
+fn the_prompt_on_the_command_line_of_tee_is_found_and_listed() {
+    let home = Home::new("search-tee", &[]);
+    let fake = crate::running::fake();
+    let tee = home.run(&["tee", "--agent", "claude", "--bin", &fake, "--", "-p", "--verbose", "find the zebra"]);
+    assert_eq!(tee.code, 0, "{tee:?}");
+    let found = found(&home, &["search", "zebra", "is:prompt", "--json"]);
+    let [session] = found.as_array().unwrap().as_slice() else { panic!("{found}") };
+    assert_eq!((&session["session"], &session["title"]), (&Value::from("fake-session"), &Value::from("find the zebra")));
+    let [hit] = session["hits"].as_array().unwrap().as_slice() else { panic!("{found}") };
+    assert!(hit["snippet"] == "find the zebra" && hit["file"].as_str().unwrap().ends_with("/meta.json"), "{hit}");
+    let listed = sessions(&home.run(&["sessions", "--json"]));
+    assert_eq!((&listed[0]["title"], &listed[0]["prompts"]), (&Value::from("find the zebra"), &Value::from(1)));
+}

@@ -1,4 +1,4 @@
-//! Prompts of recordings: without a transcript, only what was sent to the agent has them.
+//! Prompts of recordings: without a transcript, only what was sent to the agent has them, or its command line.
 
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ const BEGAN: u64 = 1_793_000_000;
 fn begun(folder: &Folder, name: &str, argv: &[&str]) -> Recorder {
     let meta = Meta {
         schema: 1,
+        agent: argv.first().map(ToString::to_string),
         argv: argv.iter().map(ToString::to_string).collect(),
         started_ms: Some(tapline_protocol::Moment::from_millis(BEGAN * 1_000)),
         ..Meta::default()
@@ -105,6 +106,49 @@ fn a_text_that_was_sent_is_one_prompt() {
     }
     let index = indexed(&folder.0);
     assert_eq!(search(&index, "tiger").len(), 2);
+}
+
+#[test]
+fn a_prompt_on_the_command_line_is_found_and_is_the_title() {
+    for (argv, output) in [
+        (&["claude", "-p", "--output-format", "stream-json", "\nfind the zebra\nin the shop"][..], claude("s1", "one")),
+        (&["codex", "exec", "--json", "\nfind the zebra\nin the shop"], codex("s1")),
+    ] {
+        let folder = Folder::new();
+        let all = folder.0.join("all");
+        let mut index = TextIndex::open(&folder.0.join("index")).unwrap();
+        let mut sessions = Index::in_memory().unwrap();
+        let mut recorder = begun(&folder, "all/run", argv);
+        let found = |index: &TextIndex| {
+            let found = search(index, "zebra is:prompt");
+            assert_eq!(lines(&found), ["s1 prompt : find the [zebra] in the shop"], "{argv:?}");
+            assert_eq!((found[0].title.as_str(), found[0].hits[0].time), ("find the zebra", BEGAN));
+            assert_eq!(found[0].hits[0].path, all.join("run/meta.json"));
+        };
+        // It is there once, also when more is written.
+        for _ in 0..2 {
+            recorder.write_at(Stream::Stdout, output.as_bytes(), Duration::from_secs(1));
+            update(&mut index, &all);
+            found(&index);
+            let listed = listed(&mut sessions, &all);
+            assert_eq!((listed[0].facts.title.as_str(), listed[0].facts.prompts), ("find the zebra", 1), "{argv:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_piped_to_a_command_with_a_prompt_is_found_and_no_further_prompt() {
+    let folder = Folder::new();
+    recorded(&folder, "run", &["claude", "-p", "find the zebra"], b"lions and tigers\n", &claude("s1", "one"));
+    let index = indexed(&folder.0);
+    for word in ["zebra", "tigers"] {
+        assert_eq!(search(&index, &format!("{word} is:prompt")).len(), 1, "{word}");
+    }
+    assert_eq!(only(&folder.0), ("find the zebra".to_owned(), 1));
+    // An agent that takes messages takes nothing else.
+    let folder = Folder::new();
+    recorded(&folder, "run", &[MESSAGES, &["find the zebra"]].concat(), message("a lion").as_bytes(), &claude("s1", "one"));
+    assert_eq!(only(&folder.0), ("a lion".to_owned(), 1));
 }
 
 #[test]
@@ -216,7 +260,8 @@ fn a_prompt_is_shown_without_its_secrets() {
     let key = format!("sk-ant-api03-{}", "a1B2".repeat(20));
     recorded(&folder, "run", MESSAGES, message(&format!("zebra {key}")).as_bytes(), &claude("s1", "one"));
     recorded(&folder, "other", TEXT, format!("zebra {key}").as_bytes(), &codex("c1"));
+    recorded(&folder, "command", &["codex", "exec", &format!("zebra {key}")], b"", &codex("c2"));
     let found = lines(&search(&indexed(&folder.0), "zebra is:prompt"));
-    assert_eq!(found.len(), 2);
+    assert_eq!(found.len(), 3);
     assert!(found.iter().all(|line| line.contains("[zebra] [redacted") && !line.contains("a1B2")), "{found:?}");
 }
