@@ -76,6 +76,24 @@ pub(crate) fn how_to_get(agent: Agent, code: u8) -> String {
     }
 }
 
+/// Says the same of a batch that is resumed. Its jobs keep the program that was named for them, and `--bin` is for new batches.
+pub(crate) fn how_to_get_again(agent: Agent, code: u8, names_program: bool) -> String {
+    let (variable, package) = (bin_variable(agent), package(agent));
+    match (names_program, code) {
+        (true, crate::exit::NOT_FOUND) => {
+            "put the program there again (a resumed batch keeps its programs), or start a new batch with another --bin PATH"
+                .to_owned()
+        }
+        (true, _) => {
+            "correct the file (a resumed batch keeps its programs), or start a new batch with another --bin PATH".to_owned()
+        }
+        (false, crate::exit::NOT_FOUND) => {
+            format!("install it (npm install -g {package}), or set {variable} to its path; `tapline doctor` checks your setup")
+        }
+        (false, _) => format!("check the file, or set {variable} to the path of another one"),
+    }
+}
+
 /// Describes `--bin`: where tapline finds the agent's program.
 pub(crate) fn about_program() -> String {
     let variables = listed(" or ", |agent| format!("${}", bin_variable(agent)));

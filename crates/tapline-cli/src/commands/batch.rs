@@ -14,6 +14,7 @@ use tapline_fleet::{
     JobFileError, JobResult, Mistake, Mistakes, Nats, NatsError, Plan, PlannedStep, RepeatJobs, RunsOn, Workplace, counted,
     json, junit, markdown, median_costs, steps_left, worst_exit_code,
 };
+use tapline_protocol::Agent;
 use tapline_recording::Store;
 use tapline_session::text::{count_of, dollars, one_line, visible};
 use tokio::signal::unix::SignalKind;
@@ -187,22 +188,33 @@ async fn listen(mut signals: Signals, stop: watch::Sender<u32>) {
 fn told(error: BatchError) -> anyhow::Error {
     match error {
         BatchError::Plan(mistakes) => {
-            nothing_started(&mistakes, "the plan of the batch does not hold any more, so nothing was started")
+            let words = "the plan of the batch does not hold any more, so nothing was started";
+            nothing_started(&mistakes, words, |agent, Mistake { exit_code, names_program, .. }| {
+                agents::how_to_get_again(agent, *exit_code, *names_program)
+            })
         }
         error => error.into(),
     }
 }
 
+/// Says what to do about an agent that is missing.
+type Advice = fn(Agent, &Mistake) -> String;
+
+/// The advice for a new batch: as for `tapline run`.
+fn advice(agent: Agent, mistake: &Mistake) -> String {
+    agents::how_to_get(agent, mistake.exit_code)
+}
+
 /// Lists mistakes, and says that nothing was started because of them.
-fn nothing_started(mistakes: &Mistakes, words: &str) -> anyhow::Error {
-    match list(mistakes) {
+fn nothing_started(mistakes: &Mistakes, words: &str, advice: Advice) -> anyhow::Error {
+    match list(mistakes, advice) {
         Some(code) => NotInstalled { code, words: "nothing was started".to_owned() }.into(),
         None => anyhow!("{words}"),
     }
 }
 
 /// Lists mistakes, one per line. Returns the exit code if nothing is wrong but that programs of agents are missing.
-fn list(Mistakes(mistakes): &Mistakes) -> Option<u8> {
+fn list(Mistakes(mistakes): &Mistakes, advice: Advice) -> Option<u8> {
     let (missing, wrong): (Vec<&Mistake>, Vec<&Mistake>) = mistakes.iter().partition(|mistake| mistake.agent.is_some());
     for mistake in wrong.iter().take(LISTED) {
         output::tell(&one_line(&mistake.to_string()));
@@ -219,7 +231,7 @@ fn list(Mistakes(mistakes): &Mistakes) -> Option<u8> {
         let jobs = count_of(needed.len(), "job");
         output::tell(&one_line(&format!("{why} ({jobs}; the first is {})", needed[0].place)));
         if let Some(agent) = needed[0].agent {
-            output::tell(&agents::how_to_get(agent, needed[0].exit_code));
+            output::tell(&advice(agent, needed[0]));
         }
     }
     missing.iter().map(|mistake| mistake.exit_code).max().filter(|_| wrong.is_empty())
@@ -233,6 +245,7 @@ fn read(file: &Path, defaults: &JobDefaults, on: RunsOn) -> Result<Plan> {
             nothing_started(
                 &mistakes,
                 &format!("{file}: {count}, so nothing was started (`tapline help fleet` describes the file)"),
+                advice,
             )
         }
         error => error.into(),
@@ -275,7 +288,7 @@ fn dry_run(file: &Path, defaults: &JobDefaults, on: RunsOn, store: &Store) -> Re
     let plan = read(file, defaults, RunsOn::Nowhere)?;
     show_plan(&plan.steps(), &count_of(plan.len(), "job"), store)?;
     let count = count_of(missing.0.iter().filter(|mistake| mistake.agent.is_none()).count(), "mistake");
-    match list(&missing) {
+    match list(&missing, advice) {
         Some(_) => Ok(0),
         None => bail!("{count} on this machine, so nothing would be started here"),
     }
@@ -287,6 +300,12 @@ fn show_left(id: &str, repeat: RepeatJobs, store: &Store) -> Result<u8> {
     let mut notes = folder.notes().map_err(told)?;
     notes.extend(repeat.note(&notes));
     let steps = steps_left(plan, notes);
+    if steps.is_empty() {
+        let mut out = output::stdout();
+        writeln!(out, "nothing is left to run of batch {}: all its jobs have ended", folder.id())?;
+        out.flush()?;
+        return Ok(0);
+    }
     let jobs: usize = steps.iter().map(|step| step.jobs).sum();
     show_plan(&steps, &format!("{} left of batch {}", count_of(jobs, "job"), folder.id()), store)?;
     Ok(0)

@@ -296,6 +296,113 @@ fn an_agent_that_is_not_installed_is_told_as_by_run_before_anything_starts() {
 }
 
 #[test]
+fn a_batch_that_is_resumed_is_told_what_can_be_done_about_its_program() {
+    let folder = Folder::new("batch-resume-missing");
+    std::fs::create_dir_all(folder.path("traces")).unwrap();
+    let jobs = folder.file("jobs.csv", "n\na\nb\n");
+    let program = folder.path("program");
+    let one = ["batch", &jobs, "--prompt", "say {n}", "--jobs", "1", "--budget-usd", "0.01"];
+    let start = |args: &[&str], variable: &str| {
+        let mut command = command(args);
+        command.env("TAPLINE_HOME", folder.path("home")).env("TRACES", folder.path("traces"));
+        ran(command.env("TAPLINE_CLAUDE_BIN", variable).output().unwrap())
+    };
+    let advice = |code: i32, variable: &str| {
+        let ran = start(&["batch", "--resume", "last"], variable);
+        assert_eq!((ran.code, ran.out.as_str()), (code, ""), "{ran:?}");
+        ran.err.lines().nth(1).unwrap_or_default().to_owned()
+    };
+    // The batch keeps the program that was named for it.
+    std::os::unix::fs::symlink(agent(), &program).unwrap();
+    assert_eq!(start(&[&one[..], &["--bin", &program]].concat(), "").code, 4);
+    std::fs::remove_file(&program).unwrap();
+    let put_back = "tapline: put the program there again (a resumed batch keeps its programs), or start a new batch with another --bin PATH";
+    assert_eq!(advice(127, &agent()), put_back);
+    folder.file("program", "");
+    assert!(
+        advice(126, "").starts_with("tapline: correct the file (a resumed batch keeps its programs), or start a new batch")
+    );
+    // Otherwise it is looked for again.
+    assert_eq!(start(&one, &agent()).code, 4);
+    let missing = advice(127, &folder.path("missing"));
+    assert!(missing.contains("npm install -g") && missing.contains("set TAPLINE_CLAUDE_BIN to its path"), "{missing}");
+    assert!(!missing.contains("--bin"), "{missing}");
+    assert_eq!(start(&["batch", "--resume", "last"], &agent()).code, 0);
+}
+
+/// What a terminal shows after this was written to it.
+fn screen(written: &str) -> Vec<String> {
+    let mut lines: Vec<Vec<char>> = vec![Vec::new()];
+    let (mut row, mut column) = (0, 0);
+    let mut rest = written.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '\r' => column = 0,
+            '\n' => {
+                row += 1;
+                lines.resize(lines.len().max(row + 1), Vec::new());
+            }
+            '\u{1b}' => {
+                let code = rest.as_str();
+                let end = code.find(char::is_alphabetic).unwrap();
+                match (&code[end..=end], code[1..end].parse::<usize>()) {
+                    ("A", Ok(up)) => row -= up,
+                    ("J", _) => {
+                        lines.truncate(row + 1);
+                        lines[row].truncate(column);
+                    }
+                    _ => {}
+                }
+                rest = code[end + 1..].chars();
+            }
+            c => {
+                let line = &mut lines[row];
+                line.resize(line.len().max(column + 1), ' ');
+                line[column] = c;
+                column += 1;
+            }
+        }
+    }
+    lines.into_iter().map(|line| line.into_iter().collect()).collect()
+}
+
+#[test]
+fn nothing_of_the_table_stays_on_the_screen_after_ctrl_c() {
+    crate::signals::catch_ignored();
+    let folder = Folder::new("batch-table");
+    let jobs = folder.file("jobs.csv", "n\na\nb\n");
+    let given = batch(&folder, &[&jobs, "--prompt", &format!("wait {{n}} {}", folder.path("never"))]);
+    let mut script = Command::new("script");
+    // The terminal is that of `script` (util-linux). It writes `^C` when it is typed.
+    let quoted = std::iter::once(given.get_program()).chain(given.get_args()).map(|arg| format!("'{}'", arg.to_str().unwrap()));
+    let inside = format!("stty cols 100 rows 30 echo echoctl && exec {}", quoted.collect::<Vec<_>>().join(" "));
+    script.args(["-q", "-e", "-f", "-c", &inside, "/dev/null"]).env_clear();
+    script.envs(given.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    script.env("TERM", "xterm-256color").env("SHELL", "/bin/sh");
+    let child = script.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = Bounded(child);
+    let (mut out, mut written) = (child.0.stdout.take().unwrap(), Vec::new());
+    let mut read = || {
+        let mut piece = [0; 4_096];
+        let count = std::io::Read::read(&mut out, &mut piece).unwrap();
+        written.extend(&piece[..count]);
+        (count, String::from_utf8_lossy(&written).into_owned())
+    };
+    while !read().1.contains("does wait") {}
+    std::io::Write::write_all(child.0.stdin.as_mut().unwrap(), b"\x03").unwrap();
+    while !read().1.contains("^C") {}
+    let all = loop {
+        if let (0, all) = read() {
+            break all;
+        }
+    };
+    let lines = screen(&all);
+    assert!(lines.iter().any(|line| line.contains("0 of 2 jobs succeeded")), "{lines:#?}");
+    let left: Vec<_> = lines.iter().filter(|line| line.contains('▸') || line.contains("running")).collect();
+    assert!(left.is_empty(), "{left:?} stays on the screen:\n{lines:#?}");
+}
+
+#[test]
 fn what_failed_is_run_again_and_what_is_left_is_shown() {
     let folder = Folder::new("batch-retry");
     let jobs = folder.file(
@@ -310,7 +417,7 @@ fn what_failed_is_run_again_and_what_is_left_is_shown() {
     assert!(first.err.contains(&hint), "{first:?}");
     let nothing = run(&folder, &["--resume", &id, "--dry-run"]);
     assert_eq!((nothing.code, nothing.err.as_str()), (0, ""), "{nothing:?}");
-    assert!(nothing.out.starts_with(&format!("0 jobs left of batch {id} · ")), "{nothing:?}");
+    assert_eq!(nothing.out, format!("nothing is left to run of batch {id}: all its jobs have ended\n"));
     let left = run(&folder, &["--resume", &id, "--retry-failed", "--dry-run"]);
     let steps: Vec<&str> = left.out.lines().map(|line| line.split(" · ").next().unwrap()).collect();
     assert_eq!(steps, ["bad: 1 job", "after: 1 job", &format!("2 jobs left of batch {id}")], "{left:?}");

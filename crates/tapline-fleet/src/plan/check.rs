@@ -98,7 +98,8 @@ impl Plan {
             };
             // Each job that needs a program is counted.
             let place = if agent.is_some() { &node.place } else { entry.place_of(&node.place, &fault.keys) };
-            mistakes.push(Mistake { agent, exit_code, ..Mistake::new(place, fault.why) });
+            let names_program = agent.is_some() && job.bin.is_some();
+            mistakes.push(Mistake { agent, names_program, exit_code, ..Mistake::new(place, fault.why) });
         }
         #[cfg(feature = "nats")]
         if sound

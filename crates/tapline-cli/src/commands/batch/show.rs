@@ -281,7 +281,8 @@ impl Show {
     fn erase(&mut self) {
         if self.drawn > 0 {
             let drawn = std::mem::take(&mut self.drawn);
-            self.write(&format!("\x1b[{drawn}A\x1b[J"));
+            // The terminal may have written `^C` behind the table, so the cursor need not be in the first column.
+            self.write(&format!("\r\x1b[{drawn}A\x1b[J"));
         }
     }
 
