@@ -80,6 +80,11 @@ const SOON: Duration = Duration::from_millis(300);
 const TIDIES: Duration = Duration::from_secs(30);
 /// No run waits longer for its next try. A worker that says so is wrong.
 const LONGEST_WAIT: u64 = 8 * 24 * 60 * 60;
+/// How long a batch that is to be stopped waits for the broker before people are told.
+const UNHEARD: Duration = Duration::from_secs(2);
+/// What they are told.
+const NOT_STOPPED: &str = "the broker does not answer, so the workers cannot be told to stop: the batch waits for the broker. Ctrl-C again \
+                           (or another signal) ends the batch without it; the runs then go on, and a resumed batch finds their results";
 /// How long a batch that is to be killed waits for the broker.
 const ANSWERS: Duration = Duration::from_secs(5);
 
@@ -256,11 +261,20 @@ impl Nats {
         if *stopped >= level {
             return;
         }
-        // First this: whoever has taken a run and not begun it looks here before it begins.
-        let control = Control { stop: level, halt: *self.halted.borrow() };
-        self.queue.control.put(&names::token(self.id()), &written(&control)).await;
-        if *stopped == 0 {
-            self.queue.withdraw(self.id()).await;
+        let is_first = *stopped == 0;
+        let mut stops = std::pin::pin!(async {
+            // First this: whoever has taken a run and not begun it looks here before it begins.
+            let control = Control { stop: level, halt: *self.halted.borrow() };
+            self.queue.control.put(&names::token(self.id()), &written(&control)).await;
+            if is_first {
+                self.queue.withdraw(self.id()).await;
+            }
+        });
+        if tokio::time::timeout(UNHEARD, &mut stops).await.is_err() {
+            if level == 1 {
+                self.queue.trouble.tell(NOT_STOPPED.to_owned());
+            }
+            stops.await;
         }
         *stopped = level;
     }

@@ -94,6 +94,32 @@ fn a_batch_and_a_worker_can_be_stopped_while_the_broker_is_away() {
 }
 
 #[test]
+fn a_batch_that_waits_for_the_broker_before_it_stops_says_so_and_what_a_second_signal_does() {
+    let mut server = Server::start();
+    let crew = Crew::new(&server);
+    let (worker, go) = (crew.worker("w1", 1), crew.path("go"));
+    let ran = crew.run_while(
+        &format!("[[job]]\nname = \"a\"\nprompt = \"wait a {}\"\n", go.display()),
+        |_| {},
+        |live| {
+            wait_until("it runs", || !crew.noted("a", "began").is_empty());
+            server.kill();
+            live.stop.send(1).unwrap();
+            live.until("it says so", |event| format!("{event:?}").contains("Ctrl-C again (or another signal) ends the batch"));
+            assert_eq!(cut_off(live), 0, "it waits");
+            live.stop.send(2).unwrap();
+        },
+    );
+    assert!(ran.end.stopped && ran.end.results.is_empty(), "{:?}", ran.end);
+    // The run went on meanwhile, and its result is found.
+    std::fs::write(&go, "").unwrap();
+    server.again();
+    let ran = crew.resume(|_| {});
+    assert_eq!((ran.outcomes(), crew.noted("a", "began").len()), (vec![("a", "success")], 1));
+    drop(worker);
+}
+
+#[test]
 fn what_waits_on_the_queue_does_not_overrun_the_budget() {
     const JOBS: usize = 40;
     let server = Server::start();
