@@ -48,8 +48,17 @@ pub(crate) fn run(args: &Doctor) -> Result<u8> {
             finding.mood = Mood::Advice;
         }
     }
+    let broker = args.engine.broker();
+    // Batches of this machine run on workers, which have agents of their own.
+    if broker.is_some() {
+        for finding in findings.iter_mut().filter(|finding| finding.mood == Mood::Bad && finding.facts["path"].is_null()) {
+            finding.mood = Mood::Advice;
+            let how = finding.advice.take().unwrap_or_default();
+            finding.advice = Some(format!("needed only on machines that run agents (`tapline worker`, `run`, `chat`): {how}"));
+        }
+    }
     findings.extend([folder(), configuration(), processes(), terminal(args)]);
-    if let Some(broker) = args.engine.broker() {
+    if let Some(broker) = broker {
         findings.extend(runtime.block_on(broker::findings(&broker)));
     }
     let ok = findings.iter().all(|finding| finding.mood != Mood::Bad);

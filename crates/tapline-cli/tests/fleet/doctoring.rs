@@ -62,6 +62,28 @@ fn a_broker_that_nobody_uses_yet() {
 }
 
 #[test]
+fn a_machine_that_sends_batches_to_workers_needs_no_agent() {
+    let (folder, server) = (Folder::new(), Server::start());
+    let doctor = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tapline"));
+        command
+            .env_clear()
+            .env("HOME", folder.path(""))
+            .env("TAPLINE_HOME", folder.path("home"))
+            .env("PATH", folder.path("none"));
+        let output = command.arg("doctor").args(args).stdin(Stdio::null()).output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (code, out) = doctor(&["--engine", &server.url()]);
+    assert!(
+        code == 0 && out.contains("! claude     not found") && out.contains("needed only on machines that run agents"),
+        "{out}"
+    );
+    let (code, out) = doctor(&[]);
+    assert!(code == 1 && out.contains("✗ claude     not found") && !out.contains("needed only"), "{out}");
+}
+
+#[test]
 fn the_workers_and_what_is_stored() {
     let (folder, server) = (Folder::new(), Server::start());
     let mut command = Command::new(env!("CARGO_BIN_EXE_tapline"));

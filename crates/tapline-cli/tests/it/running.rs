@@ -356,6 +356,14 @@ fn doctor_says_what_is_here() {
         ran(command(&["doctor", "--json"]).env("TAPLINE_HOME", folder.path("h")).env("PATH", "/nowhere").output().unwrap());
     assert_eq!(nothing.code, 1);
     assert!(nothing.out.contains(r#""ok":false"#), "{}", nothing.out);
+    // With a broker, workers run the jobs: here only the broker is missing.
+    let mut engine = command(&["doctor", "--json", "--engine", "nats://127.0.0.1:1"]);
+    let engine = ran(engine.env("TAPLINE_HOME", folder.path("h")).env("PATH", "/nowhere").output().unwrap());
+    let findings = &serde_json::from_str::<serde_json::Value>(&engine.out).unwrap()["findings"];
+    let ok = ["claude", "codex", "broker"].map(|about| findings[about]["ok"].as_bool());
+    assert_eq!((engine.code, ok), (1, [Some(true), Some(true), Some(false)]), "{}", engine.out);
+    let advice = findings["claude"]["advice"].as_str().unwrap_or_default();
+    assert!(advice.contains("needed only on machines that run agents") && advice.contains("npm install -g"), "{advice}");
     std::fs::create_dir_all(folder.path("config/tapline")).unwrap();
     folder.file("config/tapline/config.toml", "[redact]\nnothing = 1\n");
     let mut broken = command(&["doctor"]);
