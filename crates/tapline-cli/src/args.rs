@@ -229,15 +229,19 @@ pub(crate) struct Demo {
 }
 
 /// Check your setup: which agents are installed, what does not work, and what to do about it
+///
+/// With `--engine` (or $TAPLINE_ENGINE), doctor also checks the NATS server that machines share. Then this machine needs no agent, because
+/// workers run the jobs of its batches: a missing agent is a hint. Without a NATS server, one agent is enough. The exit code is 1 if a
+/// finding is marked with ✗, and otherwise 0.
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
     /// Print the findings as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) engine: engine::Engine,
-    #[command(flatten)]
     pub(crate) look: Look,
+    #[command(flatten)]
+    pub(crate) engine: engine::Engine,
 }
 
 /// Print completions for a shell

@@ -26,16 +26,16 @@ pub(crate) struct Batch {
     /// Go on with an earlier batch (the beginning of its id is enough; `last` is the newest)
     #[arg(long, value_name = "ID", conflicts_with = "file")]
     pub(crate) resume: Option<String>,
-    /// With --resume: run the jobs again that failed, and those that were skipped because of them
+    /// With --resume: run the failed jobs again, and those that were skipped because of them
     #[arg(long, requires = "resume", conflicts_with = "file")]
     pub(crate) retry_failed: bool,
     /// Print an example of a job file
     #[arg(long, exclusive = true)]
     pub(crate) example: bool,
-    /// Show the plan and what it will probably cost, and start nothing; with --resume what is left of it
+    /// Show the plan and what it will probably cost, and start nothing; with --resume, show what is left of the batch
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// How many jobs run at once [default: 4; with --engine as many as the workers have places for]
+    /// How many jobs run at once [default: 4; with --engine, as many as the workers have places for]
     #[arg(long, value_name = "N", value_parser = super::at_least_one)]
     pub(crate) jobs: Option<usize>,
     /// Start no further job once all together cost this many dollars
@@ -62,17 +62,17 @@ Examples:
   tapline batch jobs.toml --dry-run
   tapline batch jobs.toml --jobs 8 --budget-usd 20
   tapline batch repos.csv --prompt \"Update the licence of {repo}\" --junit results.xml
-  tapline batch jobs.toml --engine nats://broker:4222     workers run them (`tapline worker`)
+  tapline batch jobs.toml --engine nats://broker:4222     run the jobs on workers (`tapline worker`)
   tapline batch --resume last
-  tapline batch --resume last --retry-failed              what failed is run again
+  tapline batch --resume last --retry-failed              run again what failed
 
 ";
 
 /// Values for jobs that do not have their own.
 #[derive(Debug, Args)]
-#[command(next_help_heading = "Jobs that do not say it themselves")]
+#[command(next_help_heading = "Values for jobs that do not have their own")]
 pub(crate) struct JobDefaults {
-    /// The prompt; {column} is filled in, {{ and }} are braces
+    /// The prompt; {column} is replaced with the value of that column; for a brace, write {{ or }}
     #[arg(long, value_name = "TEXT", conflicts_with = "resume")]
     pub(crate) prompt: Option<String>,
     /// The agent
@@ -83,7 +83,7 @@ pub(crate) struct JobDefaults {
     /// The model
     #[arg(long, value_name = "MODEL", conflicts_with = "resume")]
     pub(crate) model: Option<String>,
-    /// Whose rate limit is used up [default: the agent's name]
+    /// A name for the account whose rate limit the runs share [default: the agent's name]
     #[arg(long, value_name = "NAME", conflicts_with = "resume")]
     pub(crate) account: Option<String>,
     /// Where the agent works [default: the folder of FILE]

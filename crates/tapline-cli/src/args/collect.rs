@@ -7,9 +7,10 @@ use super::parquet::Tables;
 
 /// Collect the recordings of other machines, and write tables of all sessions
 ///
-/// With a broker (`--engine`), the recordings that workers make come to this machine's recordings folder, byte by byte, so view, stats,
-/// search and serve work as if the runs had been made here. With `--to`, what `tapline stats` counts is written to a folder or a store,
-/// again and again. `tapline help fleet` describes both. It can be stopped and started again at any moment: nothing is lost or doubled.
+/// With a NATS server (`--engine`), the recordings that workers make come to this machine's recordings folder, byte by byte, so view, stats,
+/// search and serve work as if the runs had been made here. With `--to`, what `tapline stats` counts is written to a folder or a store as
+/// tables, at intervals (`--every`). `tapline help fleet` describes both. You can stop this command and start it again at any moment:
+/// nothing is lost or written twice.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -12,7 +12,7 @@ pub(crate) const ENGINE: &str = "TAPLINE_ENGINE";
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Many machines")]
 pub(crate) struct Engine {
-    /// The NATS server that machines share: nats://HOST:4222 or tls://HOST:4222; several of a cluster with commas [default:
+    /// The NATS server that machines share: nats://HOST:4222 or tls://HOST:4222; commas separate the servers of a cluster [default:
     /// $TAPLINE_ENGINE]
     #[arg(long, value_name = "URL", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) engine: Option<String>,
@@ -22,13 +22,13 @@ pub(crate) struct Engine {
     /// A file with the seed of an NKey
     #[arg(long, value_name = "FILE", conflicts_with = "nats_creds")]
     pub(crate) nats_nkey: Option<PathBuf>,
-    /// A file with the certificates of authorities to trust, besides those of the system
+    /// A file with certificates of authorities to trust, in addition to those of the system
     #[arg(long, value_name = "FILE")]
     pub(crate) nats_ca: Option<PathBuf>,
-    /// A file with our certificate, if the server wants one
+    /// A file with tapline's own certificate, if the server asks for one
     #[arg(long, value_name = "FILE", requires = "nats_key")]
     pub(crate) nats_cert: Option<PathBuf>,
-    /// A file with the key of our certificate
+    /// A file with the key of that certificate
     #[arg(long, value_name = "FILE", requires = "nats_cert")]
     pub(crate) nats_key: Option<PathBuf>,
 }

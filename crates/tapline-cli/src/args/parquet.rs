@@ -23,7 +23,7 @@ pub(crate) struct Tables {
     /// How often the tables are written: 10m, 1h, 1h30m
     #[arg(long, value_name = "TIME", value_parser = period, default_value = "1h", requires = "to")]
     pub(crate) every: Duration,
-    /// Write all parts again the first time: somebody removed files from the store, for example
+    /// Write all parts again in the first round, for example because somebody removed files from the store
     #[arg(long, requires = "to")]
     pub(crate) again: bool,
     /// Replace secrets in all texts of the tables: keys, tokens, passwords, private keys (`tapline help redact`)

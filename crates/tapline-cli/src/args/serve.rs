@@ -13,29 +13,30 @@ use crate::money::budget;
 /// Watch all sessions in a browser, live
 ///
 /// tapline serves a page with every session on this machine, as it grows: its own recordings, the transcripts that agents keep, and
-/// streams that other machines push (`tapline run --push`). With a broker (`--engine`), it collects what workers of a fleet record. It needs no set-up in any repository. The first line of stdout is a link that
-/// opens the page once; after that a cookie lets the browser in. Programs use the API with a token. `tapline help serving` has more.
+/// streams that other machines push (`tapline run --push`). With a NATS server (`--engine`), it also collects and shows what workers record.
+/// Repositories need no set-up. The first line of stdout is a link that opens the page once; after that a cookie lets the browser in.
+/// Programs use the API with a token. `tapline help serving` has more.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   tapline serve
-  tapline serve --demo                        try the page without any agent
-  tapline serve --budget 200 --budget shop=50 warn when a month, or a project's month, costs more
-  tapline serve --otlp http://127.0.0.1:4318
-  tapline serve --engine nats://broker:4222   show what workers of a fleet do, too
+  tapline serve --demo                          try the page without any agent
+  tapline serve --budget 200 --budget shop=50   warn when a month costs more, in all or in the project shop
+  tapline serve --otlp http://127.0.0.1:4318    send spans and metrics to OpenTelemetry
+  tapline serve --engine nats://broker:4222     show what workers on other machines do, too
   tapline serve --no-open --listen 127.0.0.1:7770 --token-file ~/.tapline-token
   curl -H \"Authorization: Bearer $(cat ~/.tapline-token)\" http://127.0.0.1:7770/api/v1/sessions")]
 pub(crate) struct Serve {
     /// Show only what is in these files and folders: transcripts, recordings, captured streams; and what is pushed
     #[arg(value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
-    /// Show a recorded session as it grows, and nothing of yours
+    /// Show an example of a session that grows, and none of your own sessions
     #[arg(long, conflicts_with = "paths")]
     pub(crate) demo: bool,
     /// Where to listen; port 0 is any free port. An address that other machines can reach needs --token-file
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
     pub(crate) listen: SocketAddr,
-    /// Read the token of the API from this file: one line of at least 22 characters [default: a random one that nobody is told]
+    /// Read the token of the API from this file: one line of at least 22 characters [default: a random token that is not shown, so that only the page can use the API]
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
     /// Answer to this host name, too, for a proxy in front of tapline; can be repeated
@@ -47,7 +48,8 @@ pub(crate) struct Serve {
     /// Let the page answer, interrupt and stop runs and chats that are pushed here (`tapline run --push`, `tapline chat --push`)
     #[arg(long)]
     pub(crate) allow_control: bool,
-    /// Warn on the page when a month costs more than this, in USD: in all, or in projects with this in their folder's path; can be repeated [default: those of config.toml]
+    /// Warn on the page when a month costs more than this many dollars: in all or, with PROJECT=, in projects whose folder has this text in
+    /// its path; can be repeated [default: those of config.toml]
     #[arg(long, value_name = "[PROJECT=]USD", value_parser = budget)]
     pub(crate) budget: Vec<Budget>,
     /// Send spans and metrics of what happens from now on to this OpenTelemetry receiver [default: $OTEL_EXPORTER_OTLP_ENDPOINT]

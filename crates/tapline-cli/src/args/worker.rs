@@ -13,10 +13,11 @@ use super::engine::Engine;
 /// this machine's folders, programs, environment and secrets: none of them come from the queue. Its result is stored before the job
 /// is taken off the queue, so a worker that dies loses nothing. `tapline help fleet` has more.
 ///
-/// Whoever may write to the queue can let agents do here whatever the rules of the job allow them, in any folder of this user. So give
-/// only those people the right to write to it who may use this account, and let workers run as a user who may do no more than they need.
+/// Whoever can write to the queue can make agents on this machine do anything that the rules of the job allow, in any folder of this user.
+/// So let only people write to the queue who may use this account, and run workers as a user who has no more rights than the jobs need.
 ///
-/// Ctrl-C lets the runs end, and takes no more. A second Ctrl-C stops them, and they go on elsewhere; a third kills them.
+/// After Ctrl-C, the worker takes no more jobs, lets its runs end, and ends. A second Ctrl-C stops the runs, and they go on elsewhere; a
+/// third kills them.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -25,22 +26,21 @@ Examples:
   tapline worker --engine nats://broker:4222 --require repo=api --require size=small
 
 Exit codes:
-  0         it was told to end, and let its runs end
-  2         it could not begin: the server cannot be reached, for example
+  0         the worker was told to end, and its runs have ended
+  2         the worker could not start, for example because the server cannot be reached
   130, 143  a second signal stopped its runs")]
 pub(crate) struct Worker {
-    #[command(flatten)]
-    pub(crate) engine: Engine,
     /// How many jobs run here at once
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = super::at_least_one)]
     pub(crate) jobs: usize,
-    /// What this worker has, such as gpu=yes: jobs can ask for it with `worker`; can be repeated
+    /// A label of this worker, such as gpu=yes: a job with `worker = ["gpu=yes"]` needs a worker that has it; can be repeated
     #[arg(long, value_name = "LABEL", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) label: Vec<String>,
-    /// Take only jobs with this label, such as repo=api or agent=NAME; can be repeated: jobs have all of them
+    /// Take only jobs with this label, such as repo=api or agent=NAME; can be repeated: then a job must have all of them
     #[arg(long, value_name = "LABEL", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) require: Vec<String>,
-    /// The program of all agents, or of one (AGENT=PATH); can be repeated. Jobs cannot name another one [default: as for `tapline run`]
+    /// The program of all agents, or of one (AGENT=PATH); can be repeated. A job that names another program (`bin`) is refused [default:
+    /// as for `tapline run`]
     #[arg(long, value_name = "[AGENT=]PATH", value_parser = program)]
     pub(crate) bin: Vec<(Option<Agent>, PathBuf)>,
     /// Take jobs that bring arguments for their agent (`args`), or MCP servers (`mcp_config` as JSON). Both can name programs that are
@@ -53,6 +53,8 @@ pub(crate) struct Worker {
     /// Replace secrets (keys, tokens, passwords) in the results and recordings of all jobs (`tapline help redact`)
     #[arg(long)]
     pub(crate) redact: bool,
+    #[command(flatten)]
+    pub(crate) engine: Engine,
 }
 
 /// `AGENT=PATH` or `PATH`.
