@@ -451,21 +451,24 @@ mod tests {
             std::fs::write(&path, line(name)).unwrap();
             hub.follow(SessionFile { path, recording: None }, true).unwrap()
         });
+        let until = |steps: usize, live: &Live| {
+            let since = Instant::now();
+            while live.steps() < steps {
+                assert!(since.elapsed() < Duration::from_secs(180), "it is never read");
+                thread::yield_now();
+            }
+        };
         let reading = locked(&busy.follower);
         let watch = Watch::start(&hub).unwrap();
         // More than one round, and more than one look at the rows.
         for steps in 1..10 {
-            while other.steps() < steps {
-                thread::yield_now();
-            }
+            until(steps, &other);
             let mut file = std::fs::File::options().append(true).open(&other.file.path).unwrap();
             std::io::Write::write_all(&mut file, line("other").as_bytes()).unwrap();
         }
         assert_eq!(busy.steps(), 0);
         drop(reading);
-        while busy.steps() < 1 {
-            thread::yield_now();
-        }
+        until(1, &busy);
         drop(watch);
         std::fs::remove_dir_all(folder).unwrap();
     }

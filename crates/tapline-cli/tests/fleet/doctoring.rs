@@ -1,12 +1,12 @@
 //! `tapline doctor --engine`: what it says of a broker, and that it changes nothing there.
 
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
 use crate::broker::{Folder, Server, wait_until};
+use crate::started::Started;
 
 /// `tapline doctor`, where an agent is installed: then only the broker decides.
 fn doctor(folder: &Folder, args: &[&str]) -> (i32, String) {
@@ -87,9 +87,9 @@ fn a_machine_that_sends_batches_to_workers_needs_no_agent() {
 fn the_workers_and_what_is_stored() {
     let (folder, server) = (Folder::new(), Server::start());
     let mut command = Command::new(env!("CARGO_BIN_EXE_tapline"));
-    command.env_clear().env("HOME", folder.path("")).env("TAPLINE_HOME", folder.path("worker")).stdin(Stdio::null());
+    command.env_clear().env("HOME", folder.path("")).env("TAPLINE_HOME", folder.path("worker"));
     command.args(["worker", "--name", "w1", "--jobs", "3", "--label", "gpu=yes", "--require", "repo=api"]);
-    let mut worker = command.args(["--engine", &server.url()]).stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (worker, _out, told) = Started::new(command.args(["--engine", &server.url()]));
     let mut said = Vec::new();
     wait_until("a worker is there", || {
         let (_, findings) = found(&folder, &server.url());
@@ -110,10 +110,9 @@ fn the_workers_and_what_is_stored() {
     assert!(out.contains("✓ workers    1 worker with 3 places: w1 (3, gpu=yes)\n"), "{out}");
     assert!(out.contains("✓ clock      the same here and at the broker\n"), "{out}");
     // A worker that was told to end says so, and is not counted any more.
-    let pid = rustix::process::Pid::from_child(&worker);
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    assert!(worker.wait().unwrap().success());
-    let told: Vec<String> = BufReader::new(worker.stderr.take().unwrap()).lines().map_while(Result::ok).collect();
+    worker.stop();
+    assert_eq!(worker.code(), Some(0));
+    let told: Vec<String> = told.collect();
     let (_, findings) = found(&folder, &server.url());
     assert_eq!(findings["workers"]["workers"], json!([]), "{told:?}");
 }

@@ -9,4 +9,6 @@ mod collecting;
 #[cfg(test)]
 mod doctoring;
 #[cfg(test)]
+mod started;
+#[cfg(test)]
 mod working;

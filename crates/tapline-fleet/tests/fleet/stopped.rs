@@ -10,6 +10,11 @@ fn cut_off(live: &Live) -> usize {
     live.count(|event| matches!(event, BatchNews::CutOff { .. }))
 }
 
+/// A script that waits for a file in the folder of the crew, or until the folder is gone.
+fn waits_for(crew: &Crew, file: &str) -> String {
+    format!("while [ ! -e {} ] && [ -d {} ]; do sleep 0.02; done", crew.path(file).display(), crew.path("").display())
+}
+
 #[test]
 fn a_batch_can_be_stopped_after_its_worker_was_started_again() {
     const TEST: &str = "stopped::a_batch_can_be_stopped_after_its_worker_was_started_again";
@@ -155,26 +160,30 @@ fn nothing_more_begins_after_so_many_failures() {
     let server = Server::start();
     let crew = Crew::new(&server);
     let _worker = crew.worker("w1", 1);
-    // All of them are ordered before the first one fails.
+    let file = |n: usize| crew.path(&format!("go-{n}"));
+    let began = |n: &usize| !crew.noted(&format!("j{n}"), "began").is_empty();
+    // All of them are ordered before the first one fails. Each fails when it is told to.
+    for n in 1..=JOBS {
+        let script = waits_for(&crew, &format!("go-{n}"));
+        std::fs::write(crew.path(&format!("script-{n}")), format!("{script}; exit 1")).unwrap();
+    }
     let ran = crew.run_while(
-        &numbered(JOBS, &format!("sh j{{n}} {}", crew.path("script").display())),
+        &numbered(JOBS, &format!("sh j{{n}} {}{{n}}", crew.path("script-").display())),
         |options| (options.jobs, options.by_workers, options.until_failures) = (JOBS, false, Some(2)),
-        |_| {
-            let script = format!(
-                "while [ ! -e {} ] && [ -d {} ]; do sleep 0.02; done; exit 1",
-                crew.path("go").display(),
-                crew.path("").display()
-            );
-            std::fs::write(crew.path("script"), script).unwrap();
+        |live| {
             wait_until("all are ordered", || crew.journal().len() == JOBS);
-            std::fs::write(crew.path("go"), "").unwrap();
+            for failed in 0..2 {
+                wait_until("one runs", || (1..=JOBS).filter(began).count() > failed);
+                (1..=JOBS).filter(began).for_each(|n| std::fs::write(file(n), "").unwrap());
+            }
+            // The next one may have begun before anybody knew of the second failure.
+            wait_until("the others are withdrawn", || cut_off(live) >= JOBS - 3);
+            (1..=JOBS).for_each(|n| std::fs::write(file(n), "").unwrap());
         },
     );
     let done = ran.end.results.len();
-    // The next one may have begun before anybody knew of the second failure.
     assert!((2..=3).contains(&done), "{:?}", ran.outcomes());
     assert_eq!(ran.end.halt, Some(Halt::Failures));
-    let began = |n: &usize| !crew.noted(&format!("j{n}"), "began").is_empty();
     assert_eq!((1..=JOBS).filter(began).count(), done, "nothing else was begun");
     let ran = crew.resume(|_| {});
     assert!(ran.end.is_complete(), "{:?}", ran.outcomes());
@@ -195,16 +204,23 @@ fn a_run_that_goes_on_after_a_halt_is_not_made_twice() {
     let go = crew.path("go");
     let job = |name: &str, prompt: &str| format!("[[job]]\nname = \"{name}\"\nprompt = \"{prompt}\"\n");
     let waits = format!("wait a {}", go.display());
-    let text = [job("a", &waits), job("b", "fail b"), job("c", "say c"), job("d", "say d")].concat();
+    // It fails when the other one runs: a run that has not begun would be withdrawn.
+    let (fails, script) = (format!("sh b {}", crew.path("script").display()), waits_for(&crew, "fail"));
+    std::fs::write(crew.path("script"), format!("{script}; exit 1")).unwrap();
+    let text = [job("a", &waits), job("b", &fails), job("c", "say c"), job("d", "say d")].concat();
     std::fs::write(crew.path("text"), text).unwrap();
     let _workers = ["w1", "w2"].map(|name| crew.worker(name, 1));
     let batch = crew.process(TEST, "batch");
-    wait_until("one runs, and one has failed", || !crew.noted("a", "began").is_empty() && crew.ended().len() == 1);
+    wait_until("one runs", || !crew.noted("a", "began").is_empty());
+    std::fs::write(crew.path("fail"), "").unwrap();
+    wait_until("the other one has failed", || crew.ended().len() == 1);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     wait_until("the jobs of the batch are withdrawn", || {
         runtime.block_on(async {
-            let context = async_nats::jetstream::new(async_nats::connect(server.url()).await.unwrap());
-            context.get_stream("TAPLINE_JOBS").await.unwrap().cached_info().state.messages == 0
+            // On a busy machine, an answer may come too late.
+            let Ok(client) = async_nats::connect(server.url()).await else { return false };
+            let jobs = async_nats::jetstream::new(client).get_stream("TAPLINE_JOBS").await;
+            jobs.is_ok_and(|jobs| jobs.cached_info().state.messages == 0)
         })
     });
     drop(batch);
@@ -232,6 +248,8 @@ fn what_a_run_cost_before_it_was_cut_off_counts() {
         "[[job]]\nname = \"a\"\nprompt = \"spend a {}\"\n[[job]]\nname = \"b\"\nprompt = \"say b\"\nneeds = [\"a\"]\n",
         go.display()
     );
+    // It stays until the batch has ended: if something is left for the next job, that runs, and the test fails.
+    let mut second = None;
     let ran = crew.run_while(
         &text,
         |options| options.budget_usd = Some(0.2),
@@ -239,11 +257,11 @@ fn what_a_run_cost_before_it_was_cut_off_counts() {
             wait_until("it works", || crew.traces("a").iter().any(|said| String::from_utf8_lossy(said).contains("does spend")));
             first.stop(2);
             std::fs::write(&go, "").unwrap();
-            let second = crew.worker("w2", 1);
+            second = Some(crew.worker("w2", 1));
             wait_until("the other makes it", || crew.ended().len() == 1);
-            drop(second);
         },
     );
+    drop(second);
     let result = ran.result("a");
     assert_eq!((result.outcome.word(), result.worker.as_deref()), ("success", Some("w2")), "{result:?}");
     assert!(result.cost_usd.is_some_and(|cost| (cost - 0.26).abs() < 1e-9), "0.25 on the first worker: {result:?}");

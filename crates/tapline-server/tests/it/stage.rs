@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tapline_recording::Store;
@@ -14,6 +14,9 @@ use tapline_server::{Secret, Server, ServerOptions};
 use tokio::sync::oneshot;
 
 pub(crate) const TOKEN: &str = "a-token-of-the-tests-0123456789";
+
+/// Whoever takes longer hangs. No speed is tested by it: a busy machine may be slow.
+const HANG: Duration = Duration::from_secs(180);
 
 /// A folder that goes with the test.
 pub(crate) struct Folder(pub(crate) PathBuf);
@@ -79,6 +82,7 @@ impl Stage {
     /// Sends bytes, and returns everything that comes until the server closes the connection.
     pub(crate) fn raw(&self, bytes: &[u8]) -> String {
         let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(HANG)).unwrap();
         // The server may answer and close before it has read everything.
         let _ = stream.write_all(bytes);
         read_all(&mut stream)
@@ -125,6 +129,7 @@ impl Stage {
     /// Follows a stream of events.
     pub(crate) fn events(&self, path: &str, last: Option<u64>) -> Events {
         let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(HANG)).unwrap();
         let last = last.map(|last| format!("Last-Event-ID: {last}\r\n")).unwrap_or_default();
         let head = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {TOKEN}\r\n{last}\r\n", self.address);
         stream.write_all(head.as_bytes()).unwrap();
@@ -221,6 +226,7 @@ pub(crate) struct Events {
 impl Events {
     /// Returns the next event: its id, its name and its data.
     pub(crate) fn next(&mut self) -> (u64, String, Value) {
+        let until = Instant::now() + HANG;
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
                 let (event, rest) = (event.to_owned(), rest.to_owned());
@@ -231,6 +237,8 @@ impl Events {
                 }
                 continue;
             }
+            // The server says now and then that it is there.
+            assert!(Instant::now() < until, "there is no further event: {:?}", self.text);
             let mut buffer = vec![0; 65_536];
             let count = self.stream.read(&mut buffer).unwrap();
             assert!(count > 0, "the stream ended: {:?}", self.text);
