@@ -535,7 +535,7 @@ async fn tell(shared: Arc<Workbench>, batch: String, mut told: mpsc::UnboundedRe
             JobNews::Doing { job, what } => {
                 let _ = shared.queue.client.publish(subject.clone(), written(&(job, what))).await;
             }
-            JobNews::Workers { .. } | JobNews::NoWorker { .. } | JobNews::Gone { .. } | JobNews::Trouble(_) => {}
+            JobNews::Engine(_) => {}
         }
     }
 }
