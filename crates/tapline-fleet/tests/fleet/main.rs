@@ -34,3 +34,5 @@ mod stopped;
 mod survived;
 #[cfg(test)]
 mod told;
+#[cfg(test)]
+mod twice;
