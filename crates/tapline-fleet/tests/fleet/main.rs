@@ -7,6 +7,8 @@ mod broker;
 #[cfg(test)]
 mod changed;
 #[cfg(test)]
+mod cluster;
+#[cfg(test)]
 mod crew;
 #[cfg(test)]
 mod expired;
