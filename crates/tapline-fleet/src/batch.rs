@@ -15,7 +15,7 @@ use crate::plan::Plan;
 use crate::result::JobResult;
 use crate::shared::{self, SharedLimits};
 use crate::state::{Halt, Next, Startable, State, WaitingJobs};
-use crate::work::{Attempt, AttemptEnd, JobNews, Watch, unix_now};
+use crate::work::{Attempt, AttemptEnd, EngineNews, JobNews, Watch, unix_now};
 
 /// How a batch is run.
 #[derive(Clone, Copy, Debug)]
@@ -71,35 +71,8 @@ pub enum BatchNews {
     Limit(AccountLimit),
     /// Other jobs wait now, or for something else.
     Waiting(WaitingJobs),
-    /// There are so many workers now, and they have so many places for runs.
-    Workers {
-        /// How many workers there are.
-        workers: usize,
-        /// How many runs they make at once.
-        places: usize,
-    },
-    /// Jobs wait, because no worker that is there takes them. With 0 jobs: one has come.
-    NoWorker {
-        /// What no worker does: `has gpu=yes`.
-        missing: String,
-        /// How many jobs wait for it.
-        jobs: usize,
-    },
-    /// A worker died, or nobody heard of it for long, and the run that it made is made again.
-    Gone {
-        /// The name of the worker.
-        worker: String,
-        /// The job's name.
-        job: String,
-        /// The name of the worker that makes the next run.
-        by: String,
-        /// Whether that is the same one, started again.
-        is_same: bool,
-        /// The number of the next run.
-        attempt: u64,
-    },
-    /// Something keeps the engine from going on for now. It tries again.
-    Trouble(String),
+    /// News of the engine that makes the runs.
+    Engine(EngineNews),
 }
 
 /// How a batch ended.
@@ -350,20 +323,15 @@ impl<E: Engine> Batch<E> {
     async fn hear(&mut self, news: JobNews) -> Result<(), EngineError> {
         match news {
             JobNews::Doing { job, what } => self.tell(BatchNews::Doing { job, what }),
-            JobNews::Workers { workers, places } => {
-                self.places = places;
+            JobNews::Engine(news) => {
+                match &news {
+                    EngineNews::Workers { places, .. } => self.places = *places,
+                    EngineNews::NoWorker { missing, jobs } => drop(self.unmet.insert(missing.clone(), *jobs)),
+                    EngineNews::Gone { .. } | EngineNews::Trouble(_) => {}
+                }
                 self.make_room();
-                self.tell(BatchNews::Workers { workers, places });
+                self.tell(BatchNews::Engine(news));
             }
-            JobNews::NoWorker { missing, jobs } => {
-                self.unmet.insert(missing.clone(), jobs);
-                self.make_room();
-                self.tell(BatchNews::NoWorker { missing, jobs });
-            }
-            JobNews::Gone { worker, job, by, is_same, attempt } => {
-                self.tell(BatchNews::Gone { worker, job, by, is_same, attempt });
-            }
-            JobNews::Trouble(what) => self.tell(BatchNews::Trouble(what)),
             JobNews::Limit(limit) => {
                 if self.state.limited_until(&limit.account, limit.until).is_none() {
                     self.state.limit(&limit);

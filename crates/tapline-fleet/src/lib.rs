@@ -80,7 +80,7 @@ pub use result::{JobOutcome, JobResult, worst_exit_code};
 pub use state::{Halt, WaitingJobs, steps_left};
 pub use summary::{counted, json, junit, markdown};
 pub use template::TemplateError;
-pub use work::{Attempt, AttemptEnd, JobNews, Watch, Workplace};
+pub use work::{Attempt, AttemptEnd, EngineNews, JobNews, Watch, Workplace};
 pub use worktree::WorktreeError;
 
 /// Checks that the README's example compiles.

@@ -72,6 +72,13 @@ pub enum JobNews {
     },
     /// The limit of its account is reached.
     Limit(AccountLimit),
+    /// News of the engine that makes the runs.
+    Engine(EngineNews),
+}
+
+/// What an engine tells besides the runs. The list is exhaustive on purpose: whoever shows a batch decides about each kind.
+#[derive(Clone, Debug)]
+pub enum EngineNews {
     /// There are so many workers now, and they have so many places for runs.
     Workers {
         /// How many workers there are.

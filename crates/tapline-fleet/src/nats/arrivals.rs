@@ -10,11 +10,13 @@ pub struct CollectOptions {
     pub once: bool,
     /// After this time, the broker sends a piece again that was not acknowledged.
     pub ack_wait: Duration,
+    /// How long an object is looked for that the broker does not have: a server of a cluster may lag behind the others.
+    pub patience: Duration,
 }
 
 impl Default for CollectOptions {
     fn default() -> Self {
-        Self { once: false, ack_wait: Duration::from_secs(30) }
+        Self { once: false, ack_wait: Duration::from_secs(30), patience: Duration::from_secs(30) }
     }
 }
 

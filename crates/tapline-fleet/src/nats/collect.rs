@@ -15,7 +15,7 @@ use futures_util::{FutureExt as _, StreamExt as _};
 use tapline_recording::Store;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, spawn_blocking};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::identity::identity;
 
@@ -36,8 +36,6 @@ const FORGOTTEN: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 const PAUSE: Duration = Duration::from_millis(500);
 /// How long to wait before a piece that could not be written is tried again.
 const LONG_PAUSE: Duration = Duration::from_secs(2);
-/// How often an object is looked for before it is taken for lost.
-const LOOKS: u32 = 3;
 /// So many lost objects are remembered.
 const MOST_LOST: usize = 10_000;
 /// A recording that did not come in this time is looked for in the stream.
@@ -64,8 +62,8 @@ struct Shared {
     news: mpsc::UnboundedSender<CollectNews>,
     /// Recordings of which the stream does not have every piece.
     incomplete: Mutex<HashSet<String>>,
-    /// Objects of recordings that are not what they should be, and why. They are not asked for again.
-    lost: Mutex<HashMap<(String, String), &'static str>>,
+    /// Objects of recordings that are missing, or not what they should be.
+    lost: Mutex<HashMap<(String, String), Missing>>,
     /// Who waits for which recording.
     waiting: Mutex<HashMap<String, Vec<oneshot::Sender<Collected>>>>,
 }
@@ -77,6 +75,31 @@ struct Incoming {
     recording: String,
     piece: Piece,
     sequence: u64,
+}
+
+/// An object that is missing, or not what it should be.
+#[derive(Clone, Copy, Debug)]
+struct Missing {
+    why: &'static str,
+    since: Instant,
+    looked: Instant,
+    /// Whether it was looked for in vain for long. It is not asked for again.
+    is_lost: bool,
+}
+
+/// Why a piece is not written.
+#[derive(Debug)]
+enum Unwritten {
+    /// An object is missing, and may come.
+    Yet,
+    /// This went wrong.
+    Failed(String),
+}
+
+impl From<String> for Unwritten {
+    fn from(why: String) -> Self {
+        Self::Failed(why)
+    }
 }
 
 /// A copy of which everything is written.
@@ -299,9 +322,11 @@ impl Shared {
             };
             match self.write_with_earlier(&incoming, &mut written).await {
                 Ok(()) => done.push(message),
-                Err(why) => {
+                Err(unwritten) => {
                     let _ = message.ack_with(AckKind::Nak(Some(LONG_PAUSE))).await;
-                    failed = Some(why);
+                    if let Unwritten::Failed(why) = unwritten {
+                        failed = Some(why);
+                    }
                 }
             }
         }
@@ -322,7 +347,10 @@ impl Shared {
     }
 
     /// Writes a piece. If bytes before it are missing, those are read from the stream first: the process that had them may have been killed.
-    async fn write_with_earlier(&self, incoming: &Incoming, written: &mut Written) -> Result<(), String> {
+    async fn write_with_earlier(&self, incoming: &Incoming, written: &mut Written) -> Result<(), Unwritten> {
+        if self.waits_for_object(&incoming.recording) {
+            return Err(Unwritten::Yet);
+        }
         let mut taken = self.write(incoming, written).await?;
         if taken == Taken::Gap && !self.is_known_incomplete(incoming) {
             let subject = names::recording_subject(&incoming.batch, &incoming.recording);
@@ -375,45 +403,51 @@ impl Shared {
         incomplete.contains(&incoming.recording)
     }
 
-    async fn write(&self, incoming: &Incoming, written: &mut Written) -> Result<Taken, String> {
+    /// Whether an object of a recording was missing just now. Nobody looks for it all the time, and nothing after it can be written.
+    fn waits_for_object(&self, recording: &str) -> bool {
+        let is_it = |missing: &Missing| !missing.is_lost && missing.looked.elapsed() < PAUSE;
+        lock(&self.lost).iter().any(|((of, _), missing)| of == recording && is_it(missing))
+    }
+
+    async fn write(&self, incoming: &Incoming, written: &mut Written) -> Result<Taken, Unwritten> {
         let Some(objects) = self.objects(incoming).await? else {
             // Without its bytes, nothing of it is written. The copy has a gap there, and its seal tells that.
             let nothing = Piece { parts: Vec::new(), sealed: None };
             let taken = self.write_piece(incoming, nothing, Vec::new(), written).await?;
             return Ok(if matches!(taken, Taken::Grown { .. }) { Taken::Gap } else { taken });
         };
-        self.write_piece(incoming, incoming.piece.clone(), objects, written).await
+        Ok(self.write_piece(incoming, incoming.piece.clone(), objects, written).await?)
     }
 
     /// Gets the objects of a piece. `None` if one of them is lost.
-    async fn objects(&self, incoming: &Incoming) -> Result<Option<Vec<Bytes>>, String> {
+    async fn objects(&self, incoming: &Incoming) -> Result<Option<Vec<Bytes>>, Unwritten> {
         let mut objects = Vec::new();
         for part in &incoming.piece.parts {
             let Content::Object(object) = &part.content else { continue };
             let key = (incoming.recording.clone(), object.name.clone());
-            if lock(&self.lost).contains_key(&key) {
+            let before = lock(&self.lost).get(&key).copied();
+            if before.is_some_and(|missing| missing.is_lost) {
                 return Ok(None);
             }
-            let mut looks = 1;
-            let got = loop {
-                match Box::pin(self.post.get(object)).await {
-                    // In a cluster, a server may not have it yet.
-                    Err(Ungot::Lost(_)) if looks < LOOKS => sleep(PAUSE).await,
-                    got => break got,
+            match Box::pin(self.post.get(object)).await {
+                Ok(bytes) => {
+                    lock(&self.lost).remove(&key);
+                    objects.push(bytes);
                 }
-                looks += 1;
-            };
-            match got {
-                Ok(bytes) => objects.push(bytes),
                 Err(Ungot::Lost(why)) => {
-                    let mut lost = lock(&self.lost);
+                    let (mut lost, looked) = (lock(&self.lost), Instant::now());
+                    let since = before.map_or(looked, |missing| missing.since);
                     if lost.len() >= MOST_LOST {
                         lost.clear();
                     }
-                    lost.insert(key, why);
-                    return Ok(None);
+                    // In a cluster, a server may not have it yet.
+                    let is_lost = since.elapsed() >= self.options.patience;
+                    lost.insert(key, Missing { why, since, looked, is_lost });
+                    return if is_lost { Ok(None) } else { Err(Unwritten::Yet) };
                 }
-                Err(Ungot::Trouble(why)) => return Err(format!("cannot get the object {}: {why}", object.name)),
+                Err(Ungot::Trouble(why)) => {
+                    return Err(Unwritten::Failed(format!("cannot get the object {}: {why}", object.name)));
+                }
             }
         }
         Ok(Some(objects))
@@ -423,8 +457,8 @@ impl Shared {
     fn why_incomplete(&self, recording: &str) -> String {
         let lost = lock(&self.lost);
         let of_it = lost.iter().find(|((of, _), _)| of == recording);
-        of_it.map_or("pieces of it are missing".to_owned(), |((_, object), why)| {
-            format!("the object {object} of it is lost: {why}")
+        of_it.map_or("pieces of it are missing".to_owned(), |((_, object), missing)| {
+            format!("the object {object} of it is lost: {}", missing.why)
         })
     }
 
@@ -485,7 +519,7 @@ impl Shared {
     }
 
     /// Reads what the stream has of a recording of this batch, and writes what is missing.
-    async fn catch_up(&self, recording: &str) -> Result<(), String> {
+    async fn catch_up(&self, recording: &str) -> Result<(), Unwritten> {
         let Some(batch) = &self.batch else { return Ok(()) };
         let subject = names::recording_subject(batch, recording);
         let (mut from, mut written) = (1, Written::default());
@@ -495,7 +529,7 @@ impl Shared {
                 self.write_with_earlier(&piece, &mut written).await?;
             }
         }
-        self.keep(written).await
+        Ok(self.keep(written).await?)
     }
 
     /// The first piece with this subject in the stream, from there on.

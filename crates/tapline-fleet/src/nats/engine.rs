@@ -29,7 +29,7 @@ use crate::job::Job;
 use crate::journal::Journal;
 use crate::note::{AccountLimit, BatchNote, RunBegun};
 use crate::result::JobResult;
-use crate::work::{Attempt, AttemptEnd, JobNews, Watch, unix_now};
+use crate::work::{Attempt, AttemptEnd, EngineNews, JobNews, Watch, unix_now};
 
 /// Why a batch cannot be run by workers.
 #[derive(Debug, thiserror::Error)]
@@ -492,7 +492,7 @@ impl Engine for Nats {
             let news = news.clone();
             tasks.push(Following::of(async move {
                 while let Some(what) = trouble.recv().await {
-                    let _ = news.send(JobNews::Trouble(what));
+                    let _ = news.send(JobNews::Engine(EngineNews::Trouble(what)));
                 }
             }));
         }
@@ -510,7 +510,7 @@ impl Engine for Nats {
         let trouble = Arc::clone(&self.queue.trouble);
         let (runs, gone) = (Arc::clone(&self.workers), news.clone());
         tasks.push(self.queue.runs.follow(names::batch_keys(self.id()), move |key, run| {
-            runs.see_run(key, run).map(|news| gone.send(news));
+            runs.see_run(key, run).map(|news| gone.send(JobNews::Engine(news)));
         }));
         tasks.push(Following::of(async move { workers.tell(&news, &trouble).await }));
         lock(&self.follows).extend(tasks);

@@ -66,3 +66,36 @@ where
         sleep(PAUSE).await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::io::Error;
+
+    use super::*;
+
+    /// Makes something that others make at the same time, with these words for each failure. It can be found from this look on. Returns how often it was looked for.
+    async fn make_beside_others(why: &str, found_at: usize) -> Result<usize, BrokerError> {
+        let looks = Cell::new(0);
+        let find = async || {
+            looks.set(looks.get() + 1);
+            if looks.get() >= found_at { Ok(looks.get()) } else { Err(()) }
+        };
+        make("make it", find, async || Err(Error::other(why.to_owned()))).await
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_others_make_at_the_same_time_is_found() {
+        assert_eq!(make_beside_others("stream name already in use", 2).await.ok(), Some(2));
+        assert_eq!(make_beside_others("timed out", 30).await.ok(), Some(30), "the servers of a cluster agree on it later");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_cannot_be_made_is_told() {
+        let refused = make_beside_others("insufficient resources", 3).await.unwrap_err();
+        assert_eq!(refused.to_string(), "the broker cannot make it: insufficient resources");
+        let (since, silent) = (Instant::now(), make_beside_others("timed out", usize::MAX).await.unwrap_err());
+        assert_eq!(silent.to_string(), "the broker cannot make it: timed out");
+        assert!(since.elapsed() >= AGREED);
+    }
+}

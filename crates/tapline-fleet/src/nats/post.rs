@@ -18,6 +18,7 @@ use tokio::time::timeout;
 
 use super::connect::{Broker, BrokerError, chunk_size, most_bytes};
 use super::pieces::{MOST, ObjectPart, Piece, sum};
+use super::trouble::{causes, has_no_quorum, is_silent};
 use super::{made, names};
 
 /// How long the broker keeps pieces.
@@ -107,7 +108,9 @@ impl Post {
             PublishErrorKind::WrongLastMessageId
             | PublishErrorKind::WrongLastSequence
             | PublishErrorKind::MaxPayloadExceeded
-            | PublishErrorKind::Other => Err(Unsent::Refused(reason(&error))),
+            | PublishErrorKind::Other => {
+                Err(if is_away(&causes(&error)) { Unsent::Away } else { Unsent::Refused(reason(&error)) })
+            }
         }
     }
 
@@ -121,7 +124,7 @@ impl Post {
         let about = ObjectMetadata { name: name.to_owned(), chunk_size, ..ObjectMetadata::default() };
         let mut from = bytes;
         let Err(error) = self.objects.put(about, &mut from).await else { return Ok(()) };
-        if self.context.client().connection_state() != State::Connected {
+        if self.context.client().connection_state() != State::Connected || is_away(&causes(&error)) {
             return Err(Unsent::Away);
         }
         let why = error.to_string();
@@ -177,6 +180,12 @@ async fn make_stream(context: &Context) -> Result<stream::Stream, BrokerError> {
     made::stream(context, "make the stream TAPLINE_RECORDINGS", config).await
 }
 
+/// Whether these words say that the broker will take it soon: it does not answer, the servers of its cluster elect a leader or are too few, or
+/// what was sent before is still on its way.
+fn is_away(why: &str) -> bool {
+    is_silent(why) || has_no_quorum(why) || why.contains("is in process")
+}
+
 /// Says why the broker did not take a piece.
 fn reason(error: &jetstream::context::PublishError) -> String {
     let Some(cause) = error.source() else { return error.to_string() };
@@ -192,4 +201,21 @@ fn reason(error: &jetstream::context::PublishError) -> String {
 
 fn full(what: &'static str) -> String {
     BrokerError::Full { what }.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_that_elects_a_leader_is_waited_for_and_a_full_one_is_not() {
+        for why in
+            ["duplicate message id is in process", "JetStream system temporarily unavailable", "timed out", "no responders"]
+        {
+            assert!(is_away(why), "{why}");
+        }
+        for why in ["maximum bytes exceeded", "insufficient resources", "stream is sealed", "expected stream does not match"] {
+            assert!(!is_away(why), "{why}");
+        }
+    }
 }

@@ -22,7 +22,7 @@ use super::workbench::{Workbench, WorkerNews, worktrees};
 use super::{lock, names};
 use crate::carried;
 use crate::job::{CutOff, Job};
-use crate::result::JobResult;
+use crate::result::{JobOutcome, JobResult};
 use crate::state::Begun;
 use crate::work::{self, Attempt, AttemptEnd, JobNews, Watch, unix_now};
 use crate::workshop::{Made, Workshop};
@@ -363,6 +363,10 @@ impl Taken {
         let mut changes = None;
         match &mut made.end {
             AttemptEnd::Over(result) => {
+                if result.outcome != JobOutcome::Success {
+                    // It may be run again elsewhere, where this is not known.
+                    self.leave(order, name, result.cost_usd, None).await;
+                }
                 run.add_others(&shared.id, &mut result.cost_usd);
                 if result.category == Some(Category::Startup)
                     && let Some(error) = &mut result.error
@@ -535,7 +539,7 @@ async fn tell(shared: Arc<Workbench>, batch: String, mut told: mpsc::UnboundedRe
             JobNews::Doing { job, what } => {
                 let _ = shared.queue.client.publish(subject.clone(), written(&(job, what))).await;
             }
-            JobNews::Workers { .. } | JobNews::NoWorker { .. } | JobNews::Gone { .. } | JobNews::Trouble(_) => {}
+            JobNews::Engine(_) => {}
         }
     }
 }

@@ -11,7 +11,7 @@ use super::order::{RunOf, WorkerCard};
 use super::queue::{Class, SILENT};
 use super::trouble::Trouble;
 use super::{lock, names};
-use crate::work::JobNews;
+use crate::work::{EngineNews, JobNews};
 
 /// How long workers have to be found before people are told that there is none.
 const FOUND: Duration = Duration::from_secs(3);
@@ -75,7 +75,7 @@ impl Workers {
     }
 
     /// A worker noted a run. Returns the news if another process had the same run and did not give it back: it died, or is cut off.
-    pub(super) fn see_run(&self, key: &str, run: Option<&Bytes>) -> Option<JobNews> {
+    pub(super) fn see_run(&self, key: &str, run: Option<&Bytes>) -> Option<EngineNews> {
         let run: RunOf = serde_json::from_slice(run?).ok()?;
         let before = lock(&self.runs).insert(key.to_owned(), run.clone())?;
         let is_next = before.order == run.order && before.attempt < run.attempt && before.process != run.process;
@@ -84,7 +84,7 @@ impl Workers {
         }
         let job = names::text(key.split_once('.')?.1)?;
         let is_same = before.worker == run.worker;
-        Some(JobNews::Gone { worker: before.name, job, by: run.name, is_same, attempt: run.attempt })
+        Some(EngineNews::Gone { worker: before.name, job, by: run.name, is_same, attempt: run.attempt })
     }
 
     /// How many there are, and how many places they have.
@@ -125,11 +125,11 @@ impl Workers {
             if told != Some(now) && !is_early {
                 told = Some(now);
                 let (workers, places) = now;
-                let _ = news.send(JobNews::Workers { workers, places });
+                let _ = news.send(JobNews::Engine(EngineNews::Workers { workers, places }));
             }
             let Some(unmet) = self.unmet() else { continue };
             for (missing, jobs) in changes(&mut told_unmet, unmet) {
-                let _ = news.send(JobNews::NoWorker { missing, jobs });
+                let _ = news.send(JobNews::Engine(EngineNews::NoWorker { missing, jobs }));
             }
         }
     }

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::TcpSocket;
 
 /// Whoever takes longer hangs. No speed is tested by it: a busy machine may be slow.
@@ -56,10 +57,8 @@ impl Server {
 
     /// Starts a server with these arguments besides.
     pub(crate) fn with(args: &[&str]) -> Self {
-        let port = TcpSocket::new_v4().unwrap();
-        port.set_reuseaddr(true).unwrap();
-        port.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let (address, folder) = (port.local_addr().unwrap(), Folder::new());
+        let (port, folder) = (reserve(), Folder::new());
+        let address = port.local_addr().unwrap();
         let args = args.iter().map(ToString::to_string).collect();
         let mut server = Self { child: None, args, address, _port: port, folder };
         server.again();
@@ -108,6 +107,14 @@ impl Drop for Server {
     }
 }
 
+/// A port on loopback that nobody else gets as long as this socket is there. It does not listen, so a server can.
+pub(crate) fn reserve() -> TcpSocket {
+    let port = TcpSocket::new_v4().unwrap();
+    port.set_reuseaddr(true).unwrap();
+    port.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    port
+}
+
 /// Whether a server says at this address what it is.
 fn greets(address: SocketAddr) -> bool {
     let mut greeting = [0; 4];
@@ -131,6 +138,10 @@ impl Process {
 impl Process {
     pub(crate) fn has_ended(&mut self) -> bool {
         self.0.try_wait().unwrap().is_some()
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.0), signal).unwrap();
     }
 }
 

@@ -7,8 +7,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tapline_fleet::{
-    Batch, BatchEnd, BatchError, BatchFolder, BatchNews, BatchNote, BatchOptions, Broker, JobResult, Nats, Plan, RunsOn,
-    Worker, WorkerError, WorkerNews, WorkerOptions, Workplace,
+    Batch, BatchEnd, BatchError, BatchFolder, BatchNews, BatchNote, BatchOptions, Broker, JobResult, Nats, Plan, RepeatJobs,
+    RunsOn, Worker, WorkerError, WorkerNews, WorkerOptions, Workplace,
 };
 use tapline_recording::Store;
 use tokio::sync::{mpsc, watch};
@@ -189,11 +189,21 @@ impl Crew {
         self.run_plan(folder, plan, options, meanwhile)
     }
 
+    /// Runs what failed in the last batch again.
+    pub(crate) fn retry_failed(&self) -> Ran {
+        let (folder, plan) = self.open_for(RepeatJobs::Failed);
+        self.run_plan(folder, plan, |options| options.repeat = RepeatJobs::Failed, |_| {})
+    }
+
     /// Opens the last batch. Another test may just have forked a process, which has the lock of this one until it is another program.
     pub(crate) fn open(&self) -> (BatchFolder, Plan) {
+        self.open_for(RepeatJobs::Nothing)
+    }
+
+    fn open_for(&self, repeat: RepeatJobs) -> (BatchFolder, Plan) {
         let mut opened = None;
         wait_until("nobody has the lock of the batch", || {
-            match BatchFolder::open_for(&self.store(), "last", RunsOn::Workers, tapline_fleet::RepeatJobs::Nothing) {
+            match BatchFolder::open_for(&self.store(), "last", RunsOn::Workers, repeat) {
                 Ok(batch) => opened.insert(batch).0.path().exists(),
                 Err(BatchError::Taken(_)) => false,
                 Err(error) => panic!("{error}"),

@@ -7,7 +7,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
 use nkeys::KeyPair;
 use serde_json::{Value, json};
-use tapline_fleet::{BatchNews, Nats, WorkerNews};
+use tapline_fleet::{BatchNews, EngineNews, Nats, WorkerNews};
 
 use crate::broker::{Folder, Server, wait_until};
 use crate::crew::{Crew, IMPATIENT, Live, numbered};
@@ -104,7 +104,10 @@ fn expire(account: &Account, server: &mut Server, credentials: &Path, live: &Liv
     account.write(credentials, 2);
     server.kill();
     server.again();
-    live.until("the batch says it", |event| matches!(event, BatchNews::Trouble(what) if is_refused(what, credentials)));
+    live.until(
+        "the batch says it",
+        |event| matches!(event, BatchNews::Engine(EngineNews::Trouble(what)) if is_refused(what, credentials)),
+    );
     worker.until("the worker says it", |event| matches!(event, WorkerNews::Trouble(what) if is_refused(what, credentials)));
 }
 

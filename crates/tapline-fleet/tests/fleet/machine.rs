@@ -62,10 +62,11 @@ impl Machine {
     }
 
     pub(crate) async fn collect(&self) -> (RecordingCollector, News) {
+        self.collect_with(impatient()).await
+    }
+
+    pub(crate) async fn collect_with(&self, options: CollectOptions) -> (RecordingCollector, News) {
         let (sender, news) = unbounded_channel();
-        let mut options = CollectOptions::default();
-        // So that a test need not wait long for what a process had that was killed.
-        options.ack_wait = Duration::from_secs(1);
         let post = self.post().await;
         let collector =
             within("it can collect", RecordingCollector::of_all(&post, &self.store, options, sender)).await.unwrap();
@@ -88,6 +89,13 @@ impl Machine {
     pub(crate) fn wait_for(&self, name: &str, length: u64) {
         wait_until(&format!("{name} has {length} bytes"), || self.length(name) >= length);
     }
+}
+
+/// Options with which a test need not wait long for what a process had that was killed, and for what is lost.
+pub(crate) fn impatient() -> CollectOptions {
+    let mut options = CollectOptions::default();
+    (options.ack_wait, options.patience) = (Duration::from_secs(1), Duration::from_secs(1));
+    options
 }
 
 /// What a collector says.

@@ -7,6 +7,8 @@ mod broker;
 #[cfg(test)]
 mod changed;
 #[cfg(test)]
+mod cluster;
+#[cfg(test)]
 mod crew;
 #[cfg(test)]
 mod expired;
@@ -34,3 +36,5 @@ mod stopped;
 mod survived;
 #[cfg(test)]
 mod told;
+#[cfg(test)]
+mod twice;

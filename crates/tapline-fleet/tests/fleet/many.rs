@@ -1,6 +1,6 @@
 //! Many jobs over several workers: each has exactly one result.
 
-use tapline_fleet::{BatchNews, Halt, JobOutcome, WorkerNews};
+use tapline_fleet::{BatchNews, EngineNews, Halt, JobOutcome, WorkerNews};
 
 use crate::broker::{Folder, Server};
 use crate::crew::{Crew, numbered};
@@ -27,7 +27,7 @@ fn a_thousand_jobs_over_four_workers() {
     assert_eq!(ended, JOBS);
     let again = crew.resume(|_| {});
     assert_eq!(again.end.results, ran.end.results);
-    let new = again.events.iter().filter(|event| !matches!(event, BatchNews::Workers { .. })).count();
+    let new = again.events.iter().filter(|event| !matches!(event, BatchNews::Engine(EngineNews::Workers { .. }))).count();
     assert_eq!(new, 0, "a batch that has ended has nothing to resume: {:?}", again.events);
     drop(workers);
 }
@@ -106,6 +106,6 @@ fn a_broker_with_small_messages_takes_long_prompts_answers_and_recordings() {
         assert_eq!((result.outcome, result.answer.as_ref().map(String::len)), (JobOutcome::Success, Some(length)), "{job}");
         assert!(crew.is_recorded(result) && result.warnings.is_empty(), "{:?}", result.warnings);
     }
-    assert!(!ran.events.iter().any(|event| matches!(event, BatchNews::Trouble(_))), "{:?}", ran.events);
+    assert!(!ran.events.iter().any(|event| matches!(event, BatchNews::Engine(EngineNews::Trouble(_)))), "{:?}", ran.events);
     assert!(!worker.has(|event| matches!(event, WorkerNews::Trouble(_))));
 }

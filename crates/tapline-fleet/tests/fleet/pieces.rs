@@ -1,12 +1,15 @@
 //! Pieces as others could send them: twice, in the wrong order, wrong or hostile. docs/FLEET.md describes them.
 
+use std::collections::BTreeMap;
+
 use async_nats::HeaderMap;
 use async_nats::jetstream::Context;
+use futures_util::StreamExt as _;
 use serde_json::{Value, json};
-use tapline_fleet::{CollectNews, CollectOptions, Collected, RecordingCollector};
+use tapline_fleet::{CollectNews, Collected, RecordingCollector};
 
-use crate::broker::Server;
-use crate::machine::{BATCH, Machine, runtime, within};
+use crate::broker::{HANG, Server};
+use crate::machine::{BATCH, Machine, impatient, runtime, within};
 
 const SUM_OF_NOTHING: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 /// Of `hello world`.
@@ -198,16 +201,20 @@ fn an_object_that_is_missing_or_wrong_holds_up_nobody() {
         }
         // Until it is stopped.
         let (collector, mut news) = first.collect().await;
-        for (name, _, why) in &lost {
-            let is_it = |news: &CollectNews| matches!(news, CollectNews::Damaged { recording, .. } if recording == name);
-            let told = news.wait_for("it is damaged", is_it).await;
-            assert_eq!(told, CollectNews::Damaged { recording: (*name).to_owned(), why: why.clone() });
+        let (mut damaged, mut is_last_here) = (BTreeMap::new(), false);
+        let is_it = |news: &CollectNews| matches!(news, CollectNews::Damaged { .. } | CollectNews::Collected { .. });
+        while damaged.len() < lost.len() || !is_last_here {
+            match news.wait_for("all are told", is_it).await {
+                CollectNews::Damaged { recording, why } => drop(damaged.insert(recording, why)),
+                CollectNews::Collected { recording, .. } => is_last_here |= recording == "r99",
+                other => panic!("{other:?}"),
+            }
         }
-        news.complete("r99").await;
+        assert_eq!(damaged, lost.iter().map(|(name, _, why)| ((*name).to_owned(), why.clone())).collect());
         collector.stop().await;
         // Once.
         let (sender, mut told) = tokio::sync::mpsc::unbounded_channel();
-        let mut options = CollectOptions::default();
+        let mut options = impatient();
         options.once = true;
         let mut collector = RecordingCollector::of_all(&post, &home.store, options, sender).await.unwrap();
         within("nothing is left", collector.ended()).await.unwrap();
@@ -218,18 +225,46 @@ fn an_object_that_is_missing_or_wrong_holds_up_nobody() {
                 damaged.push(recording);
             }
         }
-        assert_eq!(damaged, ["missing", "wrong", "long"]);
+        damaged.sort();
+        assert_eq!(damaged, ["long", "missing", "wrong"]);
         assert_eq!(home.files("good")["stdout"], b"hello world");
         for n in 0..100 {
             assert_eq!(home.files(&format!("r{n}"))["stdout"], b"hello world");
         }
         // A batch that waits for one.
-        let collector = RecordingCollector::for_batch(&post, BATCH, &batch.store, CollectOptions::default()).await.unwrap();
+        let collector = RecordingCollector::for_batch(&post, BATCH, &batch.store, impatient()).await.unwrap();
         for (name, _, why) in lost {
             assert_eq!(within("the batch is told", collector.collected(name)).await, Collected::Damaged(why));
         }
         assert_eq!(within("it comes", collector.collected("r99")).await, Collected::Complete);
         collector.finish().await;
+    });
+}
+
+#[test]
+fn an_object_that_comes_late_is_waited_for_and_holds_up_nobody() {
+    let server = Server::start();
+    let home = Machine::new(&server, "home");
+    runtime().block_on(async {
+        let mut options = impatient();
+        options.patience = HANG;
+        let (collector, mut news) = home.collect_with(options).await;
+        let context = context(&server).await;
+        let mut asked = context.client().subscribe("$JS.API.DIRECT.GET.OBJ_tapline-files.>").await.unwrap();
+        context.client().flush().await.unwrap();
+        object_part(&context, "late", "soon").await;
+        seal(&context, "late", 11, SUM_OF_HELLO).await;
+        part(&context, "other", 0, "hello world").await;
+        seal(&context, "other", 11, SUM_OF_HELLO).await;
+        news.complete("other").await;
+        for _ in 0..5 {
+            within("it is looked for", asked.next()).await.unwrap();
+        }
+        let objects = context.get_object_store("tapline-files").await.unwrap();
+        objects.put("soon", &mut &b"hello world"[..]).await.unwrap();
+        news.complete("late").await;
+        assert_eq!(home.files("late")["stdout"], b"hello world");
+        collector.stop().await;
     });
 }
 

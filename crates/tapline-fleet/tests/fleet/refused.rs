@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use async_nats::jetstream;
-use tapline_fleet::{BatchFolder, BatchNews, Broker, BrokerError, Nats, NatsError, Plan, RunsOn, WorkerError};
+use tapline_fleet::{BatchFolder, BatchNews, Broker, BrokerError, EngineNews, Nats, NatsError, Plan, RunsOn, WorkerError};
 use tapline_session::text::with_causes;
 
 use crate::broker::{Server, wait_until};
@@ -68,7 +68,10 @@ fn a_stream_that_is_full() {
         &text,
         |options| (options.jobs, options.by_workers) = (4, false),
         |live| {
-            live.until("it is told", |event| matches!(event, BatchNews::Trouble(what) if what.contains("no room")));
+            live.until(
+                "it is told",
+                |event| matches!(event, BatchNews::Engine(EngineNews::Trouble(what)) if what.contains("no room")),
+            );
             std::fs::write(&go, "").unwrap();
         },
     );

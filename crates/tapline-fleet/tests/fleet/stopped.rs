@@ -1,6 +1,6 @@
 //! Batches and workers that are stopped, also while the broker is away, and batches that begin nothing more.
 
-use tapline_fleet::{BatchNews, Halt, WorkerNews};
+use tapline_fleet::{BatchNews, EngineNews, Halt, WorkerNews};
 
 use crate::broker::{Server, wait_until};
 use crate::crew::{Crew, IMPATIENT, Live, numbered, options, play_worker};
@@ -280,7 +280,9 @@ fn only_workers_that_fit_are_counted() {
         &numbered(2, &format!("wait j{{n}} {}", go.display())),
         |_| {},
         |live| {
-            live.until("one worker counts", |event| matches!(event, BatchNews::Workers { workers: 1, places: 1 }));
+            live.until("one worker counts", |event| {
+                matches!(event, BatchNews::Engine(EngineNews::Workers { workers: 1, places: 1 }))
+            });
             std::fs::write(&go, "").unwrap();
         },
     );

@@ -1,6 +1,6 @@
 //! What people are told: jobs that no worker takes, workers that die, a broker that goes away, jobs that a worker refuses.
 
-use tapline_fleet::{BatchNews, WorkerNews};
+use tapline_fleet::{BatchNews, EngineNews, WorkerNews};
 
 use crate::broker::{Server, wait_until};
 use crate::crew::{Crew, IMPATIENT, options, play_worker};
@@ -12,7 +12,7 @@ fn jobs_that_no_worker_takes_are_told_and_keep_no_place_from_others() {
     let _worker = crew.worker("plain", 1);
     let text = "[[job]]\nname = \"gpu-{n}\"\nworker = [\"gpu=yes\"]\nprompt = \"say gpu-{n}\"\nrows = [{n=\"1\"},{n=\"2\"},{n=\"3\"}]\n\
                 [[job]]\nname = \"other\"\nprompt = \"say other\"\n";
-    let waits = |event: &BatchNews, wanted: usize| matches!(event, BatchNews::NoWorker { missing, jobs } if missing == "has gpu=yes" && *jobs == wanted);
+    let waits = |event: &BatchNews, wanted: usize| matches!(event, BatchNews::Engine(EngineNews::NoWorker { missing, jobs }) if missing == "has gpu=yes" && *jobs == wanted);
     let ran = crew.run_while(
         text,
         |_| {},
@@ -45,7 +45,9 @@ fn a_worker_that_died_is_told() {
     let go = crew.path("go");
     let text = format!("[[job]]\nname = \"a.b\"\nprompt = \"wait a-b {}\"\n", go.display());
     let died = |event: &BatchNews, next: &str, again: bool| match event {
-        BatchNews::Gone { worker, job, by, is_same, .. } => worker == "w1" && job == "a.b" && by == next && *is_same == again,
+        BatchNews::Engine(EngineNews::Gone { worker, job, by, is_same, .. }) => {
+            worker == "w1" && job == "a.b" && by == next && *is_same == again
+        }
         _ => false,
     };
     let ran = crew.run_while(
@@ -84,7 +86,9 @@ fn a_broker_that_goes_away_and_comes_back_is_told_once_each() {
         &text,
         |_| {},
         |live| {
-            let of_batch = |words| live.count(|event| matches!(event, BatchNews::Trouble(what) if what.starts_with(words)));
+            let of_batch = |words| {
+                live.count(|event| matches!(event, BatchNews::Engine(EngineNews::Trouble(what)) if what.starts_with(words)))
+            };
             let of_worker = |words| worker.count(|event| matches!(event, WorkerNews::Trouble(what) if what.starts_with(words)));
             wait_until("it runs", || !crew.noted("a", "began").is_empty());
             for times in 1..=2 {

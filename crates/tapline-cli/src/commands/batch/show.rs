@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use tapline_fleet::{AccountLimit, BatchNews, JobOutcome, JobResult, WaitingJobs};
+use tapline_fleet::{AccountLimit, BatchNews, EngineNews, JobOutcome, JobResult, WaitingJobs};
 use tapline_session::render::{Style, clock};
 use tapline_session::text::{count_of, dollars, fit, one_line, visible};
 use tapline_session::{rfc3339, short_duration};
@@ -194,27 +194,34 @@ impl Show {
                 self.line(&line);
             }
             BatchNews::Waiting(waiting) => self.waiting = waiting,
-            BatchNews::Workers { workers: 0, .. } => {
+            BatchNews::Engine(news) => self.engine(news),
+        }
+    }
+
+    fn engine(&mut self, news: EngineNews) {
+        let Style { dim, yellow, reset, .. } = self.style;
+        match news {
+            EngineNews::Workers { workers: 0, .. } => {
                 self.line(&format!(
                     "{yellow}!{reset} no worker that takes these jobs is there; they wait for one (`tapline worker` starts one)"
                 ));
             }
-            BatchNews::Workers { workers, places } => {
+            EngineNews::Workers { workers, places } => {
                 let (workers, places) = (count_of(workers, "worker"), count_of(places, "job"));
                 self.line(&format!("{dim}·{reset} {workers}, for {places} at once"));
             }
-            BatchNews::NoWorker { missing, jobs } => {
+            EngineNews::NoWorker { missing, jobs } => {
                 let unmet = self.unmet.entry(missing).or_insert_with(|| Unmet { jobs, since: Instant::now(), told: false });
                 unmet.jobs = jobs;
             }
-            BatchNews::Gone { worker, job, is_same: true, attempt, .. } => {
+            EngineNews::Gone { worker, job, is_same: true, attempt, .. } => {
                 self.line(&format!(
                     "{yellow}!{reset} worker {} died and was started again: {} goes on there (run {attempt})",
                     plain(&worker),
                     plain(&job)
                 ));
             }
-            BatchNews::Gone { worker, job, by, is_same: false, attempt } => {
+            EngineNews::Gone { worker, job, by, is_same: false, attempt } => {
                 self.line(&format!(
                     "{yellow}!{reset} worker {} is gone: {} is tried again on worker {} (run {attempt})",
                     plain(&worker),
@@ -222,7 +229,7 @@ impl Show {
                     plain(&by)
                 ));
             }
-            BatchNews::Trouble(what) => self.line(&format!("{yellow}!{reset} {}", plain(&what))),
+            EngineNews::Trouble(what) => self.line(&format!("{yellow}!{reset} {}", plain(&what))),
         }
     }
 
