@@ -19,7 +19,7 @@ use super::connect::{Broker, BrokerError};
 use super::copies::Collected;
 use super::order::{Control, End, Order, Outcome, Patch, RunOf, WorkerCard, is_recording_of, name_of};
 use super::post::Post;
-use super::queue::{Class, PATIENCE, Queue, is_sound};
+use super::queue::{Class, PATIENCE, Queue, SETTLES, is_sound};
 use super::workers::Workers;
 use super::{lock, names};
 use crate::carried::Carried;
@@ -364,8 +364,17 @@ impl Nats {
     /// Waits until a recording is here. Returns what is wrong with it.
     async fn collect(&self, recording: &str, mut stop: watch::Receiver<u32>) -> Option<String> {
         let collector = lock(&self.collector).clone()?;
+        let arrives = async {
+            loop {
+                match collector.collected(recording).await {
+                    // After trouble, a server of a cluster may lag behind the others: that is believed when the broker was well for a while.
+                    Collected::Incomplete if !self.queue.trouble.is_over_for(SETTLES) => tokio::time::sleep(SOON).await,
+                    collected => return collected,
+                }
+            }
+        };
         let collected = tokio::select! {
-            collected = collector.collected(recording) => collected,
+            collected = arrives => collected,
             () = rises(&mut stop, 1) => Collected::Incomplete,
         };
         match collected {

@@ -58,7 +58,7 @@ pub(crate) const LARGEST: u64 = 256 * 1024 * 1024;
 /// How long the broker has for a file.
 const READ: Duration = Duration::from_secs(60);
 /// How long servers of a cluster have to agree on a file: an election, and a server that catches up with the others.
-const SETTLES: Duration = Duration::from_secs(30);
+pub(super) const SETTLES: Duration = Duration::from_secs(30);
 /// How long the pause between two looks at a file becomes.
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 /// Why a file cannot be read that was there.
