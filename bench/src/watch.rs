@@ -11,6 +11,7 @@ use std::io;
 use std::path::Path;
 
 use load::{Load, Turn};
+use peer::Peer;
 use server::Child;
 
 /// How many clients there are, and for how long they listen.
@@ -34,15 +35,16 @@ impl Extent {
     pub const SMOKE: Self = Self { list: 90, follow: 10, seconds: 2, rounds: 1, events: 2_000, batch: 20 };
 }
 
-/// Serves for the others: `tapline FOLDER`, `peer` or `reader FOLDER`; `page HOME` for the browser.
+/// Serves for the others: `tapline FOLDER`, `peer`, `reader FOLDER` or `early FOLDER`; `page HOME` for the browser.
 pub fn serve(args: &[&str]) -> io::Result<()> {
     match args {
         ["tapline", folder] => server::tapline(folder.as_ref()),
         ["page", home] => server::page(home.as_ref()),
-        ["peer"] => peer::serve(None, false),
-        ["peer", folder] => peer::serve(Some(folder.as_ref()), false),
-        ["reader", folder] => peer::serve(Some(folder.as_ref()), true),
-        _ => Err(io::Error::other("serve tapline FOLDER | page HOME | peer [FOLDER] | reader FOLDER")),
+        ["peer"] => peer::serve(None, Peer::default()),
+        ["peer", folder] => peer::serve(Some(folder.as_ref()), Peer::default()),
+        ["reader", folder] => peer::serve(Some(folder.as_ref()), Peer { reads: true, early: false }),
+        ["early", folder] => peer::serve(Some(folder.as_ref()), Peer { reads: true, early: true }),
+        _ => Err(io::Error::other("serve tapline FOLDER | page HOME | peer [FOLDER] | reader FOLDER | early FOLDER")),
     }
 }
 
@@ -71,7 +73,7 @@ pub fn clients(extent: Extent, folder: &Path) -> io::Result<String> {
         let turn = load::turn(extent, &Load::Tapline, Child::tapline(&home)?)?;
         sizes = turn.sizes;
         turns[0].push(turn);
-        turns[1].push(load::turn(extent, &Load::Peer(sizes), Child::peer(None, false)?)?);
+        turns[1].push(load::turn(extent, &Load::Peer(sizes), Child::peer(None, "peer")?)?);
         std::fs::remove_dir_all(&home)?;
     }
     let mut out = format!(
@@ -120,21 +122,21 @@ fn write_turns(out: &mut String, turns: &[Vec<Turn>; 2], seconds: u64) {
 }
 
 /// As many sessions as followers, and all servers keep what is posted: how long an event takes to reach the one who follows its session. One
-/// peer reads and renders each line, as tapline does, and one passes bytes on.
+/// peer reads and renders each line, one tells its readers before the disk is done, too, as tapline does, and one passes bytes on.
 pub fn sessions(extent: Extent, folder: &Path) -> io::Result<String> {
     raise_limit()?;
-    let mut turns: [Vec<Turn>; 3] = Default::default();
-    let mut late: [Vec<u64>; 3] = Default::default();
+    let mut turns: [Vec<Turn>; 4] = Default::default();
+    let mut late: [Vec<u64>; 4] = Default::default();
     let mut sizes = [400, 800];
     for round in 0..extent.rounds {
         let home = folder.join(format!("sessions-{round}"));
-        for at in 0..3 {
+        for (at, name) in ["tapline", "reader", "early", "peer"].into_iter().enumerate() {
             let peer = home.join(format!("peer-{at}"));
             let (load, child) = match at {
                 0 => (Load::Tapline, Child::tapline(&home)?),
-                _ => (Load::Peer(sizes), Child::peer(Some(&peer), at == 1)?),
+                _ => (Load::Peer(sizes), Child::peer(Some(&peer), name)?),
             };
-            let own = own::Own { sessions: extent.follow, batch: extent.batch, seconds: extent.seconds, lines: at == 1 };
+            let own = own::Own { sessions: extent.follow, batch: extent.batch, seconds: extent.seconds, lines: name != "peer" };
             let (turn, behind) = own::turn(own, &load, child)?;
             if at == 0 {
                 sizes = turn.sizes;
@@ -145,16 +147,20 @@ pub fn sessions(extent: Extent, folder: &Path) -> io::Result<String> {
         std::fs::remove_dir_all(&home)?;
     }
     let mut out = format!(
-        "{} clients, each follows a session of its own with 20 events a second, {} in a request; {} s, {} rounds in turns; an event has {} bytes; requests that were late: tapline {:?}, the peers {:?} and {:?}\n",
-        extent.follow, extent.batch, extent.seconds, extent.rounds, sizes[0], late[0], late[1], late[2]
+        "{} clients, each follows a session of its own with 20 events a second, {} in a request; {} s, {} rounds in turns; an event has {} bytes; requests that were late, of each: {late:?}\n",
+        extent.follow, extent.batch, extent.seconds, extent.rounds, sizes[0]
     );
-    let [ours, reads, passes] = turns;
-    let mut pair = [ours, reads];
-    let _ = writeln!(out, "beside a broadcast that reads and renders each line");
-    write_turns(&mut out, &pair, extent.seconds);
-    pair[1] = passes;
-    let _ = writeln!(out, "beside a broadcast that passes bytes on");
-    write_turns(&mut out, &pair, extent.seconds);
+    let [ours, reads, early, passes] = turns;
+    let mut pair = [ours, Vec::new()];
+    for (what, peer) in [
+        ("reads and renders each line, and tells when it is on the disk", reads),
+        ("reads and renders each line, and tells while the disk is at work, as tapline does", early),
+        ("passes bytes on when they are on the disk", passes),
+    ] {
+        pair[1] = peer;
+        let _ = writeln!(out, "beside a broadcast that {what}");
+        write_turns(&mut out, &pair, extent.seconds);
+    }
     Ok(out)
 }
 

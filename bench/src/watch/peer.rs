@@ -1,5 +1,6 @@
 //! A plain axum broadcast, as its documentation shows it: what is posted goes to everybody who listens. With a folder, what is posted is appended
-//! to a file and flushed to the disk first. If it reads, too, each line is taken for one of a stream, and its text is rendered as a page shows it.
+//! to a file and flushed to the disk: before anybody is told, or meanwhile. If it reads, too, each line is taken for one of a stream, and its text is
+//! rendered as a page shows it.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -32,7 +33,16 @@ struct Channels {
     list: broadcast::Sender<Told>,
     sessions: Arc<RwLock<HashMap<String, broadcast::Sender<Told>>>>,
     kept: Option<Arc<Kept>>,
-    reads: bool,
+    how: Peer,
+}
+
+/// What a peer does beside passing bytes on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Peer {
+    /// Whether it reads and renders each line.
+    pub reads: bool,
+    /// Whether readers are told while the disk is at work. The answer waits for the disk in any case.
+    pub early: bool,
 }
 
 /// The files of the runs.
@@ -92,14 +102,19 @@ async fn take(
     Query(query): Query<HashMap<String, u64>>,
     data: String,
 ) -> &'static str {
-    if let Some(kept) = channels.kept.clone() {
+    let kept = channels.kept.clone().map(|kept| {
         let (run, data) = (run.clone(), data.clone());
-        let appended = tokio::task::spawn_blocking(move || kept.append(&run, &data)).await;
-        if !matches!(appended, Ok(Ok(()))) {
-            return "the disk failed\n";
-        }
-    }
-    let reads = channels.reads;
+        tokio::task::spawn_blocking(move || kept.append(&run, &data))
+    });
+    let is_kept = async { if let Some(kept) = kept { matches!(kept.await, Ok(Ok(()))) } else { true } };
+    let Peer { reads, early } = channels.how;
+    let late = if early {
+        Some(is_kept)
+    } else if is_kept.await {
+        None
+    } else {
+        return "the disk failed\n";
+    };
     let data_of = move |line: &str, id| if reads { rendered(line, id) } else { line.to_owned() };
     let told = |first: u64, name| data.lines().zip(first..).map(move |(line, id)| Told { id, name, data: data_of(line, id) });
     let channel = channels.session(&run);
@@ -107,6 +122,11 @@ async fn take(
         query.get(name).into_iter().flat_map(|id| told(*id, name)).for_each(|told| drop(channel.send(told)));
     }
     query.get("list").into_iter().flat_map(|id| told(*id, "session")).for_each(|told| drop(channels.list.send(told)));
+    if let Some(late) = late
+        && !late.await
+    {
+        return "the disk failed\n";
+    }
     "ok\n"
 }
 
@@ -118,14 +138,14 @@ async fn follow(
 }
 
 /// Serves until nobody needs it any more.
-pub fn serve(folder: Option<&std::path::Path>, reads: bool) -> io::Result<()> {
+pub fn serve(folder: Option<&std::path::Path>, how: Peer) -> io::Result<()> {
     super::raise_limit()?;
     let keep = |folder: &std::path::Path| {
         std::fs::create_dir_all(folder)?;
         Ok::<_, io::Error>(Arc::new(Kept { folder: folder.to_owned(), files: Mutex::default() }))
     };
     let kept = folder.map(keep).transpose()?;
-    let channels = Channels { list: broadcast::Sender::new(ROOM), sessions: Arc::default(), kept, reads };
+    let channels = Channels { list: broadcast::Sender::new(ROOM), sessions: Arc::default(), kept, how };
     let routes = Router::new()
         .route("/api/v1/events", get(|State(channels): State<Channels>| async move { events(&channels.list) }))
         .route("/api/v1/sessions/{id}/events", get(follow))

@@ -24,9 +24,9 @@ impl Child {
         Self::start(&["tapline".as_ref(), home.as_os_str()])
     }
 
-    /// A peer, which keeps what is posted if it has a folder, and reads it if it is told so.
-    pub fn peer(folder: Option<&Path>, reads: bool) -> io::Result<Self> {
-        let mut args: Vec<&std::ffi::OsStr> = vec![if reads { "reader".as_ref() } else { "peer".as_ref() }];
+    /// A peer, which keeps what is posted if it has a folder.
+    pub fn peer(folder: Option<&Path>, name: &str) -> io::Result<Self> {
+        let mut args: Vec<&std::ffi::OsStr> = vec![name.as_ref()];
         args.extend(folder.map(Path::as_os_str));
         Self::start(&args)
     }

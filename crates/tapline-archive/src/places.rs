@@ -17,7 +17,7 @@ pub use memory::FolderMemory;
 use memory::{Kind, Names, Remembered, Stamp};
 use rustix::fd::BorrowedFd;
 use rustix::fs::{AtFlags, CWD, Dir, FileType};
-use tapline_recording::{Recording, Store};
+use tapline_recording::{Recording, Store, Stream};
 
 use crate::transcripts;
 
@@ -200,17 +200,14 @@ fn list_into(listed: &mut Listed, folder: &Path, remembered: &Remembered<'_>) ->
             inside.push((name.to_owned(), kind));
         }
     }
-    // What is in this file may change, while its folder does not.
-    if is_recording && Recording::is_one(folder) {
-        let path = Recording::open(folder).map_err(io::Error::other)?.stdout();
-        if let Ok(meta) = fs::metadata(&path) {
-            listed.files.push(found(path, Some(folder.to_owned()), &meta));
-        }
-        return Ok(());
+    let is_one = is_recording && Recording::is_one(folder);
+    if is_one {
+        inside = vec![(Stream::Stdout.file_name().into(), Kind::Recording)];
     }
     let names = Names::packed(inside);
     listed.add(folder, Names::new(&names), Some(entries.fd()?));
-    listed.new = (can_remember && !is_recording).then_some((stamp, names));
+    // Whether `meta.json` is a file may change, while the folder does not.
+    listed.new = (can_remember && (is_one || !is_recording)).then_some((stamp, names));
     Ok(())
 }
 
@@ -231,6 +228,10 @@ impl Listed {
                         let len = u64::try_from(meta.st_size).unwrap_or_default();
                         self.files.push(Found { path, recording: None, len, mtime });
                     }
+                }
+                Kind::Recording => {
+                    let meta = fs::metadata(&path);
+                    self.files.extend(meta.map(|meta| found(path, Some(folder.to_owned()), &meta)));
                 }
                 // A link, or a file system that does not say what it is. A link that leads nowhere is nothing.
                 Kind::Other => match fs::metadata(&path) {

@@ -38,6 +38,8 @@ pub(crate) struct Live {
     pub(crate) feed: Arc<Feed>,
     /// Whether others pushed it. What they push may say anything.
     is_push: AtomicBool,
+    /// Whether they pushed it to this server, which says so each time. Nobody else writes it then.
+    pub(crate) is_pushed_here: AtomicBool,
     shown: Mutex<Arc<Row>>,
     told: Mutex<Told>,
     /// How many steps it has, for those who cannot wait until the follower is free.
@@ -252,6 +254,7 @@ impl Hub {
             steps: AtomicUsize::new(0),
             file: file.clone(),
             is_push: AtomicBool::new(follower.origin() == Origin::Push),
+            is_pushed_here: AtomicBool::new(false),
             follower: Mutex::new(follower),
             feed: Arc::new(Feed::new(SESSION)),
             asked: AtomicU64::new(0),
@@ -364,7 +367,7 @@ impl Hub {
     /// Returns whether a recording is only the copy of another one: of a run of this machine that is pushed to it, too. The original has more.
     fn is_copy(&self, live: &Arc<Live>) -> bool {
         let Some(run) = live.run() else { return false };
-        let is_push = live.file.is_push();
+        let is_push = live.is_push.load(Ordering::Relaxed) || live.file.is_push();
         let mut shown = locked(&self.shown);
         let original = if is_push {
             let Some(original) = shown.originals.get(&run) else { return false };

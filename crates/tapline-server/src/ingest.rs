@@ -229,13 +229,15 @@ impl Ingest {
         if is_gone { Err(IngestError::Gap(0)) } else { done }
     }
 
-    /// Takes bytes at an offset, or at the end. Returns how many bytes the run has, all of them on the disk, and its folder.
+    /// Takes bytes at an offset, or at the end. As soon as they can be read, `written` is told the run's folder: who follows the run need not
+    /// wait for the disk. Returns how many bytes the run has, all of them on the disk, and its folder.
     pub(crate) fn append(
         &self,
         name: &str,
         offset: Option<u64>,
         bytes: &[u8],
         about: &About,
+        written: impl Fn(&Path),
     ) -> Result<(u64, PathBuf), IngestError> {
         let run = self.run(name, offset, about)?;
         self.with(name, &run, |folder, run| {
@@ -252,6 +254,7 @@ impl Ingest {
             if new.is_empty() {
                 // They may be left from a write that failed.
                 run.stdout.sync_data()?;
+                written(folder);
                 return Ok((length, folder.to_owned()));
             }
             if ended {
@@ -260,7 +263,7 @@ impl Ingest {
             if length + new.len() as u64 > LARGEST {
                 return Err(IngestError::Large);
             }
-            run.write(new)?;
+            run.write(new, || written(folder))?;
             Ok((run.known.length, folder.to_owned()))
         })
     }
@@ -340,19 +343,25 @@ impl Files {
         Ok(there == bytes)
     }
 
-    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let written = self.stdout.write_all(bytes).and_then(|()| self.stdout.sync_data());
-        if let Err(error) = written {
+    fn write(&mut self, bytes: &[u8], written: impl Fn()) -> io::Result<()> {
+        let length = self.known.length + bytes.len() as u64;
+        let kept = self.stdout.write_all(bytes).and_then(|()| {
+            // When it came is good to know, but nobody was promised it.
+            let micros = now().as_millis().saturating_sub(self.known.started).saturating_mul(1_000);
+            let _ = self.times.write_all(format!("o {length} {micros}\n").as_bytes());
+            written();
+            self.stdout.sync_data()
+        });
+        if let Err(error) = kept {
             // What is half there is not acknowledged, and must not be in the way of sending it again.
             if self.stdout.set_len(self.known.length).is_err() {
                 self.known.length = self.stdout.metadata()?.len();
             }
+            // Whoever was told of it reads the run again.
+            written();
             return Err(error);
         }
-        self.known.length += bytes.len() as u64;
-        // When it came is good to know, but nobody was promised it.
-        let micros = now().as_millis().saturating_sub(self.known.started).saturating_mul(1_000);
-        let _ = self.times.write_all(format!("o {} {micros}\n", self.known.length).as_bytes());
+        self.known.length = length;
         Ok(())
     }
 }
@@ -362,31 +371,51 @@ mod tests {
     use super::*;
 
     #[test]
+    fn who_follows_a_run_can_read_bytes_before_they_are_acknowledged() {
+        let folder = std::env::temp_dir().join(format!("tapline-ingest-told-{}", std::process::id()));
+        let store = Store::at(&folder);
+        std::fs::create_dir_all(store.folder()).unwrap();
+        let ingest = Ingest::open(store, &folder);
+        let told = std::cell::RefCell::new(Vec::new());
+        let read = |folder: &Path, name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+        let note = |folder: &Path| told.borrow_mut().push((read(folder, "stdout"), read(folder, "times").lines().count()));
+        let append =
+            |offset, bytes: &[u8]| ingest.append("run", offset, bytes, &About::default(), note).map(|(length, _)| length);
+        assert_eq!([append(None, b"1\n").unwrap(), append(Some(0), b"1\n2\n").unwrap()], [2, 4]);
+        // They are there, with the time at which they came. Sending them again tells it again.
+        assert_eq!(append(Some(2), b"2\n").unwrap(), 4);
+        assert!(append(Some(9), b"3\n").is_err() && append(Some(0), b"x\n").is_err());
+        let [one, two] = [("1\n", 1), ("1\n2\n", 2)].map(|(text, times)| (text.to_owned(), times));
+        assert_eq!(*told.borrow(), [one, two.clone(), two]);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
     fn many_runs_can_be_unfinished_and_few_files_are_open() {
         let folder = std::env::temp_dir().join(format!("tapline-ingest-{}", std::process::id()));
         let store = Store::at(&folder);
         std::fs::create_dir_all(store.folder()).unwrap();
         let ingest = Ingest::open(store, &folder);
-        let about = About::default();
+        let append = |name: &str, offset, bytes: &[u8]| ingest.append(name, offset, bytes, &About::default(), |_| {});
         let open = |ingest: &Ingest| {
             let runs = ingest.runs().unwrap();
             runs.by_name.values().filter(|run| locked(run).files.is_some()).count()
         };
         for n in 0..OPEN + 8 {
-            assert_eq!(ingest.append(&format!("run-{n}"), Some(0), b"{}\n", &about).unwrap().0, 3);
+            assert_eq!(append(&format!("run-{n}"), Some(0), b"{}\n").unwrap().0, 3);
             assert_eq!(open(&ingest), (n + 1).min(OPEN));
         }
         // The first one was silent longest. It goes on where it was.
-        assert_eq!(ingest.append("run-0", Some(3), b"{}\n", &about).unwrap().0, 6);
-        assert_eq!(ingest.append("run-0", None, b"{}\n", &about).unwrap().0, 9);
-        assert!(matches!(ingest.append("run-1", Some(4), b"{}\n", &about), Err(IngestError::Gap(3))));
+        assert_eq!(append("run-0", Some(3), b"{}\n").unwrap().0, 6);
+        assert_eq!(append("run-0", None, b"{}\n").unwrap().0, 9);
+        assert!(matches!(append("run-1", Some(4), b"{}\n"), Err(IngestError::Gap(3))));
         assert_eq!(open(&ingest), OPEN);
         // One that ended needs no file, and stays as it is.
         let last = format!("run-{}", OPEN + 7);
         ingest.finish(&last, Some(0)).unwrap();
         assert_eq!(open(&ingest), OPEN - 1);
-        assert!(matches!(ingest.append(&last, None, b"{}\n", &about), Err(IngestError::Ended(3))));
-        assert_eq!(ingest.append(&last, Some(0), b"{}\n", &about).unwrap().0, 3);
+        assert!(matches!(append(&last, None, b"{}\n"), Err(IngestError::Ended(3))));
+        assert_eq!(append(&last, Some(0), b"{}\n").unwrap().0, 3);
         assert_eq!(open(&ingest), OPEN - 1);
         assert!(locked(&ingest.open).len() <= OPEN);
         std::fs::remove_dir_all(folder).unwrap();

@@ -31,6 +31,11 @@ const SHELVE: Duration = Duration::from_secs(3);
 const USED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// How many threads read what is pushed, at most: a session that takes long does not keep the others waiting.
 const READERS: usize = 4;
+/// How nice a thread is that nobody waits for.
+#[cfg(target_os = "linux")]
+const BEHIND: i32 = 10;
+/// So many bytes, at most, are read by the thread that took them.
+const LITTLE: usize = 64 << 10;
 /// How many sessions are read at once.
 pub(crate) const MOST: usize = 512;
 /// How many times as many may be read if somebody follows each of them.
@@ -104,6 +109,17 @@ impl Stop {
         }
     }
 
+    /// Begins to read a recording that was pushed to, unless somebody reads it, or many are read. Say when it [was read](Self::was_read).
+    fn begin(&self, folder: &Path) -> bool {
+        let mut waits = locked(&self.waits);
+        let is_free =
+            waits.being_read.len() < READERS && !waits.being_read.contains_key(folder) && !waits.in_line.contains(folder);
+        if is_free {
+            waits.being_read.insert(folder.to_owned(), false);
+        }
+        is_free
+    }
+
     /// Waits until somebody pushes. Returns the recording that was pushed to; `None` when it is over. Say when it [was read](Self::was_read).
     fn wait_for_push(&self) -> Option<PathBuf> {
         let waits = locked(&self.waits);
@@ -146,9 +162,21 @@ impl Watch {
         self.threads.iter().any(JoinHandle::is_finished)
     }
 
-    /// Says that a recording was pushed to.
-    pub(crate) fn pushed(&self, folder: PathBuf) {
-        self.stop.push(folder);
+    /// Says that a recording was pushed to. If it was little, it is read at once, by the thread that took it: another one would have to be
+    /// woken first.
+    pub(crate) fn pushed(&self, folder: PathBuf, bytes: usize) {
+        if bytes > LITTLE || !self.stop.begin(&folder) {
+            return self.stop.push(folder);
+        }
+        // If it is read for the first time, or somebody has it, there may be much to wait for. Others do that.
+        let known = self.hub.of_file(&folder.join(Stream::Stdout.file_name()));
+        let read = |live: &Arc<Live>| {
+            let follower = if_free(&live.follower).filter(|follower| follower.is_current)?;
+            live.is_pushed_here.store(true, Ordering::Relaxed);
+            Some(look(&self.hub, live, &self.stop, if_free(&live.looked_at)?, follower))
+        };
+        let more = known.is_none_or(|live| self.hub.attempt(&live, || read(&live)).is_some_and(|more| more.unwrap_or(true)));
+        self.stop.was_read(folder, more);
     }
 
     /// Returns whether the sessions that live are known.
@@ -212,7 +240,8 @@ fn watch(hub: &Arc<Hub>, stop: &Stop) {
     loop {
         // A folder appears before the files in it do, and a file before its first line, so one look is not enough.
         soon = if folders.have_changed() { LOOKS } else { (soon - 1).max(0) };
-        if soon > 0 || scanned.is_none_or(|scanned| scanned.elapsed() >= SCAN) {
+        let is_due = soon > 0 || scanned.is_none_or(|scanned| scanned.elapsed() >= SCAN);
+        if is_due {
             scan(hub, &mut beside, &mut folders, stop);
             scanned = Some(Instant::now());
             for live in hub.live() {
@@ -224,10 +253,10 @@ fn watch(hub: &Arc<Hub>, stop: &Stop) {
             }
         }
         let mut more = false;
-        for live in hub.live() {
+        // Who pushes here says so.
+        for live in hub.live().iter().filter(|live| is_due || !live.is_pushed_here.load(Ordering::Relaxed)) {
             // What somebody else reads is current soon. Whatever it is, the others do not wait for it.
-            let look = || Some(look(hub, &live, stop, if_free(&live.looked_at)?, if_free(&live.follower)?));
-            more |= hub.attempt(&live, look).flatten().unwrap_or(false);
+            more |= hub.attempt(live, || look_if_free(hub, live, stop)).flatten().unwrap_or(false);
         }
         stop.ready.store(true, Ordering::Relaxed);
         let next = Instant::now() + if soon > LOOKS - 2 { PEEK } else { TICK };
@@ -263,8 +292,16 @@ fn look_at_push(hub: &Arc<Hub>, folder: &Path, stop: &Stop) -> bool {
         }
         has_room.then(|| hub.follow(SessionFile { path: path.clone(), recording: Some(folder.to_owned()) }, true)).flatten()
     };
-    let look = |live: &Arc<Live>| look(hub, live, stop, locked(&live.looked_at), locked(&live.follower));
+    let look = |live: &Arc<Live>| {
+        live.is_pushed_here.store(true, Ordering::Relaxed);
+        look(hub, live, stop, locked(&live.looked_at), locked(&live.follower))
+    };
     hub.of_file(&path).or_else(begin).and_then(|live| hub.attempt(&live, || look(&live))).unwrap_or(false)
+}
+
+/// Looks whether a session grew, unless somebody else reads it.
+fn look_if_free(hub: &Arc<Hub>, live: &Arc<Live>, stop: &Stop) -> Option<bool> {
+    Some(look(hub, live, stop, if_free(&live.looked_at)?, if_free(&live.follower)?))
 }
 
 /// Looks whether a session grew. Returns whether there is more to read. Two who look at the same time must not take an older length for a file
@@ -298,7 +335,11 @@ fn scan(hub: &Arc<Hub>, beside: &mut Beside, folders: &mut Folders, stop: &Stop)
     let age = |found: &Found| now.saturating_sub((found.mtime / 1_000_000).max(0).cast_unsigned());
     let file = |found: &Found| SessionFile { path: found.path.clone(), recording: found.recording.clone() };
     // One that ended a moment ago is shown at once, too: the archive needs a while.
-    let is_live = |found: &&Found| file(found).may_grow(age(found)) || found.recording.is_some() && age(found) < RECENT;
+    // Of recordings, only those that are new matter here.
+    let is_live = |found: &&Found| {
+        (found.recording.is_none() || !hub.knows(&found.path))
+            && (file(found).may_grow(age(found)) || found.recording.is_some() && age(found) < RECENT)
+    };
     let mut recent: Vec<&Found> = places.files.iter().filter(is_live).collect();
     recent.sort_by_key(|found| std::cmp::Reverse(found.mtime));
     let mut grown: HashMap<PathBuf, u64> = HashMap::new();
@@ -382,6 +423,7 @@ pub(crate) fn make_room_for_reader(hub: &Arc<Hub>, most: usize, grace: u64) -> b
 
 /// Keeps the archive's rows current.
 fn shelve(hub: &Arc<Hub>, stop: &Stop) {
+    yield_to_others();
     let mut time = Duration::ZERO;
     let mut quiet = 0;
     while !stop.wait(time) {
@@ -401,6 +443,12 @@ fn shelve(hub: &Arc<Hub>, stop: &Stop) {
             hub.list.publish("session", &**row);
         }
     }
+}
+
+/// Lets other threads have the processor first: readers wait for what they do. On Linux, threads that this one starts do the same.
+fn yield_to_others() {
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::nice(BEHIND);
 }
 
 #[cfg(test)]
@@ -431,6 +479,26 @@ mod tests {
         assert_eq!([stop.wait_for_push(), stop.wait_for_push()], [Some(other.clone()), Some(busy.clone())]);
         stop.was_read(busy, false);
         stop.was_read(other, false);
+        let waits = locked(&stop.waits);
+        assert!(waits.pushed.is_empty() && waits.in_line.is_empty() && waits.being_read.is_empty());
+    }
+
+    #[test]
+    fn who_pushes_reads_unless_somebody_else_does() {
+        let (stop, folder) = (Stop::default(), |n: usize| PathBuf::from(n.to_string()));
+        assert!(stop.begin(&folder(0)) && !stop.begin(&folder(0)), "one at a time");
+        // More comes while it is read. Whoever is next in line reads that.
+        stop.push(folder(0));
+        assert!(locked(&stop.waits).pushed.is_empty());
+        stop.was_read(folder(0), false);
+        assert!(!stop.begin(&folder(0)), "it is in line");
+        assert_eq!(stop.wait_for_push(), Some(folder(0)));
+        stop.was_read(folder(0), false);
+        // There is an end to how many are read at once.
+        assert!((0..READERS).all(|n| stop.begin(&folder(n))) && !stop.begin(&folder(READERS)));
+        (0..READERS).for_each(|n| stop.was_read(folder(n), false));
+        assert!(stop.begin(&folder(READERS)));
+        stop.was_read(folder(READERS), false);
         let waits = locked(&stop.waits);
         assert!(waits.pushed.is_empty() && waits.in_line.is_empty() && waits.being_read.is_empty());
     }

@@ -15,8 +15,8 @@ use crate::database::make_folder;
 use crate::facts::hash_of_bytes;
 use crate::sealed;
 
-/// The number of the rule by which names are remembered. Raise it when `is_session_name` changes, other than by its endings.
-const RULE: u64 = 2;
+/// The number of the rule by which names are remembered. Raise it when `is_session_name` or [`Kind`] changes, other than by its endings.
+const RULE: u64 = 3;
 /// How many folders are remembered.
 const MOST: usize = 100_000;
 /// Fewer new listings than this are not worth a new file.
@@ -138,6 +138,8 @@ impl<'m> Remembered<'m> {
 pub(super) enum Kind {
     Folder,
     File,
+    /// The output of a recording, which is all that counts of its folder.
+    Recording,
     /// A link, or what the file system does not tell.
     Other,
 }
@@ -155,6 +157,7 @@ impl<'n> Names<'n> {
             packed.push(match kind {
                 Kind::Folder => b'd',
                 Kind::File => b'f',
+                Kind::Recording => b'r',
                 Kind::Other => b'o',
             });
             packed.extend(name);
@@ -173,6 +176,7 @@ impl<'n> Names<'n> {
         named.map(|(kind, name)| match kind {
             b'd' => (name, Kind::Folder),
             b'f' => (name, Kind::File),
+            b'r' => (name, Kind::Recording),
             _ => (name, Kind::Other),
         })
     }
@@ -228,6 +232,33 @@ mod tests {
         assert_eq!(knows(), folders.len());
         fs::remove_dir_all(&folders[0]).unwrap();
         assert_eq!(knows(), folders.len() - 1);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_recording_is_remembered_and_seen_to_grow() {
+        let folder = std::env::temp_dir().join(format!("tapline-memory-recordings-{}", std::process::id()));
+        let recordings: Vec<PathBuf> = (0..ENOUGH).map(|number| folder.join(format!("recordings/{number}"))).collect();
+        for recording in &recordings {
+            fs::create_dir_all(recording).unwrap();
+            fs::write(recording.join("meta.json"), "{}").unwrap();
+            fs::write(recording.join("stdout"), "{}\n").unwrap();
+        }
+        let memory = FolderMemory::new(&folder, LATER);
+        let look = || Places::below_with(&memory, &[folder.join("recordings")]).files;
+        let lengths = || look().iter().map(|found| (found.recording.is_some(), found.len)).collect::<Vec<_>>();
+        assert_eq!(lengths(), vec![(true, 3); ENOUGH]);
+        if FolderMemory::can_remember(&folder) {
+            let file = memory.read();
+            let remembered = Remembered::of(&memory, &file);
+            assert!(recordings.iter().all(|recording| remembered.names(recording).is_some()));
+        }
+        // The folder does not change when its file grows.
+        fs::write(recordings[0].join("stdout"), "{}\n{}\n").unwrap();
+        assert_eq!(lengths()[0], (true, 6));
+        // Without this file it is not a recording, and its output is not a session.
+        fs::remove_file(recordings[0].join("meta.json")).unwrap();
+        assert_eq!(lengths(), vec![(true, 3); ENOUGH - 1]);
         fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -74,10 +74,10 @@ pub(crate) async fn append(
     }
     let bytes = read(&app, &headers, body, LARGEST).await?;
     blocking(move || {
-        let (offset, folder) = app.ingest.append(&run, offset, &bytes, &about).map_err(refused)?;
-        app.watch.pushed(folder);
+        let told = |folder: &std::path::Path| app.watch.pushed(folder.to_owned(), bytes.len());
+        let (offset, folder) = app.ingest.append(&run, offset, &bytes, &about, told).map_err(refused)?;
         app.metrics.ingested(bytes.len());
-        app.hub.shelf.note_push(&app.ingest.folder(&run).map_err(refused)?);
+        app.hub.shelf.note_push(&folder);
         json(&value!({"offset": offset}))
     })
     .await
@@ -105,7 +105,7 @@ pub(crate) async fn finish(
     let app = Arc::clone(&app);
     blocking(move || {
         let (offset, folder) = app.ingest.finish(&run, finish.exit_code).map_err(refused)?;
-        app.watch.pushed(folder);
+        app.watch.pushed(folder, 0);
         json(&value!({"offset": offset}))
     })
     .await
