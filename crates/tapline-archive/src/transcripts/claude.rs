@@ -132,7 +132,8 @@ impl<'t> Envelope<'t> {
                 }
                 "timestamp" => it.time = super::time(value),
                 "cwd" => it.folder = text(value),
-                "gitBranch" => it.branch = text(value),
+                // Without a repository or a branch, it is `HEAD`.
+                "gitBranch" => it.branch = Some(text(value)).filter(|branch| branch != "HEAD").unwrap_or_default(),
                 "version" => it.version = text(value),
                 "agentId" => it.agent = text(value),
                 "uuid" => it.uuid = text(value),

@@ -112,3 +112,22 @@ fn every_session_has_the_tokens_that_the_model_gave() {
     }
     assert!(wrong.is_empty(), "{} are wrong\n{}", wrong.len(), wrong.join("\n"));
 }
+
+/// Claude Code writes `HEAD` where there is no repository, or no branch.
+#[test]
+fn head_is_no_branch() {
+    let folder = crate::counting::Folder::new("head");
+    let line = |id: &str, branch: &str| {
+        let usage = serde_json::json!({ "input_tokens": 1, "output_tokens": 1 });
+        let message = serde_json::json!({ "id": id, "model": "m", "usage": usage, "content": [] });
+        serde_json::json!({ "type": "assistant", "sessionId": "s", "cwd": "/p", "gitBranch": branch, "message": message })
+            .to_string()
+    };
+    folder.write("s.jsonl", [line("m1", "HEAD"), line("m2", "main"), line("m3", "HEAD")].join("\n"));
+    let mut index = Index::in_memory().unwrap();
+    crate::counting::update(&mut index, &folder.path(""));
+    let counted = crate::counting::by(&index, tapline_archive::stats::By::Branch);
+    let rows: Vec<_> =
+        counted["rows"].as_array().unwrap().iter().map(|row| (row["key"].as_str(), row["requests"].as_u64())).collect();
+    assert_eq!(rows, [(Some("p (unknown)"), Some(2)), (Some("p main"), Some(1))]);
+}
