@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use axum::body::to_bytes;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
@@ -90,6 +91,21 @@ pub(crate) fn for_people(response: &mut Response) {
         *response.body_mut() = format!("{sentence}\n").into();
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     }
+}
+
+/// The longest refusal of the framework that is told.
+const LONGEST: usize = 4 << 10;
+
+/// Answers a program: a refusal of the framework, such as one of a query that cannot be read, becomes one of the API.
+pub(crate) async fn for_programs(response: Response) -> Response {
+    if !response.status().is_client_error() || response.extensions().get::<Sentence>().is_some() {
+        return response;
+    }
+    let status = response.status();
+    let text = to_bytes(response.into_body(), LONGEST).await.unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let why = text.trim().trim_end_matches('.');
+    ApiError::new(status, "bad-request", format!("{why}. /api/v1/openapi.json says what can be sent.")).into_response()
 }
 
 impl IntoResponse for ApiError {

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
 use tapline_archive::{Source, SourceOptions, project};
 use tapline_recording::Recording;
 use tapline_session::Step;
 use tapline_session::otlp::{AgentSpan, Spans};
-use tapline_session::render::html::{Card, Cards};
+use tapline_session::render::html::{self, Card, Cards};
 
 use crate::row::{Details, Origin, Row, StepRow, TokenSums, now, written};
 use crate::spool::Spool;
@@ -57,10 +58,10 @@ impl SessionFile {
     }
 
     /// Returns what changes when something other than the output of a recording does: how long its list of times is, which grows with
-    /// all that is recorded, and whether it has ended.
+    /// all that is recorded, how long that of decisions is, and whether it has ended.
     pub(crate) fn beside(&self) -> u64 {
-        let times = self.recording.as_ref().and_then(|folder| std::fs::metadata(folder.join("times")).ok());
-        times.map_or(0, |times| times.len() * 2) + u64::from(self.has_end())
+        let length = |name: &str| std::fs::metadata(self.recording.as_ref()?.join(name)).ok().map(|file| file.len());
+        ["times", "decisions"].into_iter().filter_map(length).sum::<u64>() * 2 + u64::from(self.has_end())
     }
 
     /// Returns whether others pushed it.
@@ -97,6 +98,8 @@ pub(crate) struct Follower {
     cost: Option<(f64, bool)>,
     branch: Option<String>,
     label: Option<String>,
+    /// The verdict as HTML, once the run has ended.
+    ending: String,
     /// What becomes spans, if they are exported.
     spans: Option<Spans>,
     /// Whether everything that is there was read.
@@ -107,6 +110,13 @@ impl std::fmt::Debug for Follower {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Follower").field("file", &self.file).finish_non_exhaustive()
     }
+}
+
+/// How a question was decided, as a recording has it.
+#[derive(Deserialize)]
+struct Decision {
+    request_id: String,
+    ruling: String,
 }
 
 /// What a slice of reading changed.
@@ -155,6 +165,7 @@ impl Follower {
             cost: None,
             branch,
             label,
+            ending: String::new(),
             spans,
             is_current: false,
         })
@@ -172,6 +183,7 @@ impl Follower {
                 Ok(Some((_, steps))) => steps.iter().for_each(|step| self.accept(step, &mut changed)),
                 Ok(None) => {
                     self.note_ledger(&source);
+                    self.hear_decisions(&mut changed);
                     self.end(source, &mut changed)?;
                     return Ok(changed);
                 }
@@ -183,6 +195,7 @@ impl Follower {
             }
             self.is_current = false;
         }
+        self.hear_decisions(&mut changed);
         self.keep(&mut changed)?;
         if let Some(failed) = source.untold_end().filter(|_| self.is_current) {
             self.track.note_end(failed);
@@ -203,6 +216,20 @@ impl Follower {
         self.spans.iter_mut().for_each(|spans| spans.accept(step));
         self.lines.resize(self.cards.len() - self.spool.len(), step.line);
         changed.steps.extend(cards);
+    }
+
+    /// Notes how questions were decided that the stream shows as open. The recording says it before the call has its result.
+    fn hear_decisions(&mut self, changed: &mut Changed) {
+        let open = self.track.open_requests();
+        let recording = self.file.recording.as_deref().filter(|_| !open.is_empty());
+        let Some(recording) = recording.and_then(|folder| Recording::open(folder).ok()) else { return };
+        for decision in recording.decisions() {
+            let decided = serde_json::from_str::<Decision>(decision.as_str()).ok();
+            if let Some(Decision { request_id, ruling }) = decided.filter(|decided| open.contains(&decided.request_id)) {
+                self.track.note_decision(&request_id);
+                changed.steps.extend(self.cards.note_decision(&request_id, ruling == "allow"));
+            }
+        }
     }
 
     /// Returns the step that a line of the file belongs to: the last one that began by then.
@@ -263,9 +290,10 @@ impl Follower {
         self.is_current = true;
         if self.file.recording.is_some() {
             // Text that was never finished is on the page already, if its parts were told.
-            let verdict = source.finish().summary.verdict;
-            self.track.note_verdict(&verdict);
-            self.finish_spans(verdict.error_class());
+            let summary = source.finish().summary;
+            self.ending = html::verdict(&summary);
+            self.track.note_verdict(&summary.verdict);
+            self.finish_spans(summary.verdict.error_class());
             changed.steps.extend(self.cards.close());
         }
         self.keep(changed)
@@ -327,7 +355,7 @@ impl Follower {
 
     /// Returns what the side panel shows.
     pub(crate) fn details(&self) -> Details {
-        self.track.details()
+        Details { ending: self.ending.clone(), ..self.track.details() }
     }
 
     /// Returns the row of the session. What the archive knows better comes from there.
@@ -336,17 +364,20 @@ impl Follower {
         let text = |of: fn(&Row) -> Option<&String>| archived.and_then(of).cloned();
         let folder = track.folder.clone().or_else(|| text(|row| row.folder.as_ref()));
         let folder = folder.map(|folder| folder.chars().take(LONGEST_PATH).collect::<String>());
-        let (cost, tokens) = match (self.cost, archived) {
+        // Of a session that was gone on with, this is only the last run.
+        let earlier = archived.map(|row| row.earlier.clone()).unwrap_or_default();
+        let (cost, tokens) = match (self.cost.filter(|_| earlier.is_empty()), archived) {
             (Some(cost), _) => (Some(cost), self.tokens),
             (None, Some(row)) => (row.cost_usd.map(|cost| (cost, row.cost_exact)), row.tokens),
             (None, None) => (None, self.tokens),
         };
         let label = || self.label.clone().filter(|label| !label.is_empty());
         let title = archived.map(|row| row.title.clone()).filter(|title| !title.is_empty());
+        let first = title.clone().filter(|_| !earlier.is_empty());
         Row {
             id: id.to_owned(),
             agent: self.agent.clone(),
-            title: track.title.clone().or(title).or_else(label).map(|title| cut(&title)).unwrap_or_default(),
+            title: first.or_else(|| track.title.clone()).or(title).or_else(label).map(|title| cut(&title)).unwrap_or_default(),
             project: folder.as_deref().map(|folder| project(folder).to_owned()),
             folder,
             branch: text(|row| row.branch.as_ref()).or_else(|| self.branch.clone()).map(|branch| cut(&branch)),
@@ -364,6 +395,7 @@ impl Follower {
             questions: track.questions(),
             controllable: false,
             messages: false,
+            earlier,
         }
     }
 }

@@ -68,7 +68,9 @@ async fn guarded(State(app): State<Arc<App>>, request: Request, next: Next) -> R
         Ok(()) => next.run(Request::from_parts(parts, body)).await,
         Err(error) => error.into_response(),
     };
-    if !is_for_programs {
+    if is_for_programs {
+        response = error::for_programs(response).await;
+    } else {
         error::for_people(&mut response);
     }
     guard::seal(response.headers_mut());

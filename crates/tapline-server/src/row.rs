@@ -29,6 +29,9 @@ pub(crate) struct Row {
     pub(crate) controllable: bool,
     /// Whether it takes messages from here.
     pub(crate) messages: bool,
+    /// The names of the recordings of its earlier runs, the oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) earlier: Vec<String>,
 }
 
 impl Row {
@@ -132,6 +135,8 @@ pub(crate) struct Details {
     pub(crate) agents: Vec<AgentRow>,
     pub(crate) spans: Vec<SpanRow>,
     pub(crate) verdict: Value,
+    /// The verdict as the page shows it, once the run has ended.
+    pub(crate) ending: String,
 }
 
 /// A turn.

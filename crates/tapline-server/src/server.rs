@@ -18,7 +18,7 @@ use crate::controls::Controls;
 use crate::error::ServerError;
 use crate::guard::Guard;
 use crate::hub::Hub;
-use crate::ingest::Ingest;
+use crate::ingest::{Ingest, IngestError};
 use crate::metrics::Metrics;
 use crate::otlp::{Otlp, OtlpOptions};
 use crate::routes;
@@ -157,6 +157,11 @@ impl Server {
     /// Returns the address.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Returns whether another server, with the same folder, takes what is pushed. This one only shows it until that one has ended.
+    pub fn pushes_go_elsewhere(&self) -> bool {
+        matches!(self.app.ingest.folder("-"), Err(IngestError::Elsewhere))
     }
 
     /// Returns the link that opens the page, once.

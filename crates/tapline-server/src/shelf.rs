@@ -240,6 +240,10 @@ fn shelved(session: &ListedSession) -> Shelved {
         Some(_) => Origin::Recording,
         None => Origin::Transcript,
     };
+    // A transcript has all runs of its session. A recording has one.
+    let (runs, shown) = (runs(facts), file.as_ref().and_then(|file| file.recording.as_ref()));
+    let others = runs.iter().filter(|run| shown.is_some_and(|shown| shown != *run));
+    let earlier = others.filter_map(|run| Some(run.file_name()?.to_string_lossy().into_owned())).collect();
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let last = facts.last.and_then(written_ms);
     let is_old = facts.last.is_some_and(|last| now().as_millis().saturating_sub(last) > HOUR);
@@ -273,9 +277,10 @@ fn shelved(session: &ListedSession) -> Shelved {
         started_at: facts.first.and_then(written_ms),
         updated_at: last,
         source,
+        earlier,
         ..Row::default()
     };
-    Shelved { row: Arc::new(row), file, runs: runs(facts) }
+    Shelved { row: Arc::new(row), file, runs }
 }
 
 #[cfg(test)]

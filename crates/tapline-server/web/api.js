@@ -73,9 +73,10 @@ export function sessionLink(id, step) {
 /**
  * @param {string} id
  * @param {'html' | 'markdown' | 'jsonl'} format
+ * @param {string} [run] an earlier run
  */
-export function downloadLink(id, format) {
-  return `${sessionPath(id)}/download?format=${format}`;
+export function downloadLink(id, format, run) {
+  return `${sessionPath(id)}/download?format=${format}${run ? `&run=${encodeURIComponent(run)}` : ''}`;
 }
 
 /** @typedef {{ event: string, data: unknown, id: string }} Message */

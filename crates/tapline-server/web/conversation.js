@@ -48,7 +48,9 @@ export class Conversation {
     this.above = h('div', { class: 'spacer' });
     this.below = h('div', { class: 'spacer' });
     this.body = h('div', { class: 'steps' });
-    this.node = h('div', { class: 'conversation', tabindex: 0, role: 'region', 'aria-label': 'Conversation' }, this.above, this.body, this.below);
+    this.ending = '';
+    this.last = h('footer', { class: 'ending', hidden: true });
+    this.node = h('div', { class: 'conversation', tabindex: 0, role: 'region', 'aria-label': 'Conversation' }, this.above, this.body, this.below, this.last);
     this.later = framed(() => this.fit());
     this.node.addEventListener('scroll', () => this.scrolled(), { passive: true });
     // Who opens a card wants to read it: it must not be scrolled away.
@@ -345,6 +347,15 @@ export class Conversation {
     });
     this.how.changed();
     this.later();
+  }
+
+  /** Says how it ended, below all steps. @param {string} html the server escapes it; empty while it goes on */
+  end(html) {
+    if (html === this.ending) return;
+    this.ending = html;
+    put(this.last, fragment(html));
+    this.last.hidden = html === '';
+    if (this.follow) this.toEnd();
   }
 
   toEnd() {

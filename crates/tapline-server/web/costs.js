@@ -3,7 +3,7 @@
 /** @import { Budget, Costs, Sum, View } from './types' */
 import { get } from './api.js';
 import { framed, h, put, svg, visible } from './dom.js';
-import { exactMoney, money, percent, roundMoney, shareOf, short, whole } from './format.js';
+import { countOf, exactMoney, money, percent, roundMoney, shareOf, short, whole } from './format.js';
 
 const BY = ['day', 'project', 'model', 'tool', 'agent'];
 const LAST = { '7d': '7 days', '30d': '30 days', '90d': '90 days', '365d': 'a year' };
@@ -57,14 +57,21 @@ export class CostsView {
     put(this.body,
       costs.budgets.length > 0 && budgetLines(costs.budgets),
       h('div', { class: 'sum' }, h('b', { title: exactMoney(totals.cost_usd) }, about + money(totals.cost_usd)),
-        h('span', { class: 'faint' }, `in ${LAST[this.last]} · ${whole(totals.sessions)} sessions · ${short(totals.tokens)} tokens`)),
+        h('span', { class: 'faint' }, `in ${LAST[this.last]} · ${countOf(totals.sessions, 'session')} · ${short(totals.tokens)} tokens`)),
       rows.length === 0 ? h('p', { class: 'note' }, 'Nothing was used in this time.') : this.by === 'day' ? columns(filled(rows), this.body.clientWidth) : bars(rows),
-      costs.unknown_models.length > 0 && h('p', { class: 'note' }, `There is no price for ${costs.unknown_models.join(', ')}. Their tokens count, their cost does not.`),
+      costs.unknown_models.length > 0 && h('p', { class: 'note' }, unpriced(costs.unknown_models)),
       rows.length > 0 && table(rows, totals, this.by));
     // Where not all days fit, the newest are seen first.
     const chart = this.body.querySelector('.chart');
     if (chart) chart.scrollLeft = chart.scrollWidth;
   }
+}
+
+/** Says what has no price. A request that names no model has an empty name here. @param {string[]} models */
+function unpriced(models) {
+  const names = models.filter((name) => name !== '');
+  const unnamed = names.length < models.length && 'requests that name no model';
+  return `There is no price for ${[...names, unnamed].filter(Boolean).join(', ')}. Their tokens count, their cost does not.`;
 }
 
 /** A bar for each budget. @param {Budget[]} budgets */
@@ -150,7 +157,7 @@ function bars(rows) {
 function table(rows, totals, by) {
   const heads = [by[0].toUpperCase() + by.slice(1), 'Cost', 'Sessions', 'Requests', 'Tool calls', 'Input', 'Output', 'Cache read', 'Cache write'];
   const line = (/** @type {string} */ key, /** @type {Sum} */ sum) => h('tr', null, h('th', { scope: 'row' }, key),
-    h('td', { title: sum.cost_unknown > 0 ? `The cost of ${whole(sum.cost_unknown)} requests is not known` : null }, (sum.cost_unknown > 0 ? '≥ ' : '') + exactMoney(sum.cost_usd, sum.exact)),
+    h('td', { title: sum.cost_unknown > 0 ? `The cost of ${countOf(sum.cost_unknown, 'request')} is not known` : null }, (sum.cost_unknown > 0 ? '≥ ' : '') + exactMoney(sum.cost_usd, sum.exact)),
     ...[sum.sessions, sum.requests, sum.calls, sum.input, sum.output, sum.cache_read, sum.cache_write].map((number) => h('td', null, whole(number))));
   const ordered = by === 'day' ? [...rows].reverse() : rows;
   return h('div', { class: 'scrolls', tabindex: 0, role: 'region', 'aria-label': 'Exact numbers' }, h('table', { class: 'numbers' },

@@ -7,6 +7,7 @@ import { h, visible } from './dom.js';
 const wholes = new Intl.NumberFormat('en-US');
 const dollars = new Intl.NumberFormat('en-US', { minimumFractionDigits: 2, maximumFractionDigits: 6 });
 const clocks = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' });
+const exactClocks = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
 const days = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' });
 const daysOfYears = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', year: 'numeric' });
 const moments = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' });
@@ -50,6 +51,11 @@ export function short(count) {
 /** @param {number} count */
 export function whole(count) {
   return wholes.format(count);
+}
+
+/** A number of things: 1 turn, 2 turns. @param {number} count @param {string} noun */
+export function countOf(count, noun) {
+  return `${whole(count)} ${noun}${count === 1 ? '' : 's'}`;
 }
 
 /** @param {Tokens} tokens */
@@ -120,6 +126,15 @@ export function millis(time) {
 export function clock(time) {
   const at = millis(time);
   return at === null ? '' : clocks.format(at);
+}
+
+/** Less than this has no two ends if only minutes are shown. */
+const SHORT = 600_000;
+
+/** The times of day at which something began and ended: with seconds, if it was short. @param {number} from @param {number} to */
+export function clocksOf(from, to) {
+  const clock = to - from < SHORT ? exactClocks : clocks;
+  return [clock.format(from), clock.format(to)];
 }
 
 /**

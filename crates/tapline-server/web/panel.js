@@ -4,7 +4,7 @@
 import { downloadLink } from './api.js';
 import { copy, h, update } from './dom.js';
 import {
-  allTokens, resumeCommand, exactMoney, exactTime, exactTokens, isLive, lasting, millis, money, percent, short, span, watch, whole,
+  allTokens, countOf, resumeCommand, exactMoney, exactTime, exactTokens, isLive, lasting, millis, money, percent, short, span, watch, whole,
 } from './format.js';
 import { timeline } from './timeline.js';
 
@@ -67,7 +67,7 @@ function perTurn(turns) {
   const last = turns.slice(-TURNS), before = turns.slice(-TURNS - EARLIER, -TURNS);
   const first = turns.length - last.length - before.length;
   return h('div', null,
-    before.length > 0 && h('details', null, h('summary', null, `${whole(before.length)} earlier turns`), turnTable(before, first)), turnTable(last, first + before.length));
+    before.length > 0 && h('details', null, h('summary', null, countOf(before.length, 'earlier turn')), turnTable(before, first)), turnTable(last, first + before.length));
 }
 
 /**
@@ -105,6 +105,11 @@ function downloads(id) {
   return h('p', { class: 'downloads' }, one('html', 'HTML'), one('markdown', 'Markdown'), one('jsonl', 'JSONL'));
 }
 
+/** The runs before this one: each has a recording of its own. @param {string} id @param {string[]} runs */
+function earlier(id, runs) {
+  return h('ul', { class: 'tree' }, ...runs.map((run) => h('li', null, h('a', { href: downloadLink(id, 'html', run), download: '' }, run))));
+}
+
 /**
  * @param {HTMLElement} panel
  * @param {Session} session
@@ -116,15 +121,16 @@ export function drawPanel(panel, session, go) {
   // What the reader opened stays open.
   turns.querySelector('details')?.toggleAttribute('open', panel.querySelector('details')?.open ?? false);
   update(panel,
-    section('Timeline', timeline(session.spans, go)),
-    section('So far', totals(session)),
+    section('Timeline', timeline(session.spans, isLive(session), go)),
+    section(isLive(session) ? 'So far' : 'In all', totals(session)),
     session.turns.length > 0 && section(session.turns.some((turn) => turn.cost_usd !== null) ? 'Cost per turn' : 'Turns', turns),
     agents && section('Sub-agents', agents),
+    session.earlier && section('Earlier runs of this session, as HTML', earlier(session.id, session.earlier)),
     session.resume.length > 0 && section('Resume', resume(session)),
     section('Download, redacted', downloads(session.id)));
 }
 
 /** One line that stands for the panel where there is no room for it. @param {Session} session */
 export function panelLine(session) {
-  return [`${whole(session.turns.length)} turns`, `${short(allTokens(session.tokens))} tokens`, money(session.cost_usd, session.cost_exact)].join(' · ');
+  return [countOf(session.turns.length, 'turn'), `${short(allTokens(session.tokens))} tokens`, money(session.cost_usd, session.cost_exact)].join(' · ');
 }

@@ -95,6 +95,7 @@ export class SessionView {
     this.session = session;
     this.store.control = session.control;
     this.draw(session);
+    this.talk.end(session.ending);
     drawPanel(this.panel, session, (step) => this.jump(step));
   }
 

@@ -12,6 +12,8 @@ import { COLUMNS, rowNode } from './row.js';
 import { Virtual } from './virtual.js';
 
 const HITS = 6;
+/** When sessions cost more than before, the sum of the day is asked for after so many milliseconds. */
+const RECOUNT = 10_000;
 const narrow = matchMedia('(max-width: 760px)');
 
 /** @param {Item} item @returns {item is Row} */
@@ -52,6 +54,10 @@ export class SessionsView {
 
     this.tiles = h('div', { class: 'tiles' });
     this.today = h('span');
+    /** @type {number | null} what all sessions cost when that was last looked at */
+    this.counted = null;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.counting = undefined;
     this.budgets = h('div', { class: 'warnings', role: 'status' });
     this.hits = h('section', { class: 'hits', 'aria-label': 'Found in conversations', hidden: true });
     this.note = h('p', { class: 'note', role: 'status' });
@@ -104,6 +110,7 @@ export class SessionsView {
     this.list.close();
     this.store.watchers.delete(this.changed);
     clearInterval(this.timer);
+    clearTimeout(this.counting);
     clearTimeout(this.pausing);
   }
 
@@ -255,6 +262,7 @@ export class SessionsView {
 
   drawTiles() {
     const rows = [...this.store.rows.values()];
+    if (this.store.loaded) this.recount(rows.reduce((sum, row) => sum + (row.cost_usd ?? 0), 0));
     const midnight = new Date().setHours(0, 0, 0, 0);
     const asking = rows.filter(needsPerson).length;
     const failed = rows.filter((row) => row.state.kind === 'failed' && updated(row) >= midnight).length;
@@ -273,6 +281,12 @@ export class SessionsView {
       h('a', { class: 'tile', href: '/costs' }, h('span', { class: 'tile-name' }, 'Today'), this.today.cloneNode(true)));
   }
 
+  /** Asks for the sum of the day again if sessions cost more than before. @param {number} cost of all of them */
+  recount(cost) {
+    if (this.counted !== null && this.counted !== cost) this.counting ??= setTimeout(() => this.costToday(), RECOUNT);
+    this.counted = cost;
+  }
+
   /** What is nearly used up, or more than that, in one line each. @param {Budget[]} budgets */
   drawBudgets(budgets) {
     update(this.budgets, ...budgets.filter((budget) => budget.level !== 'fine').map((budget) =>
@@ -287,6 +301,8 @@ export class SessionsView {
   }
 
   async costToday() {
+    clearTimeout(this.counting);
+    this.counting = undefined;
     try {
       /** @type {Costs} */
       const costs = await get('/api/v1/costs?by=day&last=2d', this.ending.signal);

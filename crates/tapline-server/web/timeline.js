@@ -2,7 +2,7 @@
 
 /** @import { Span } from './types' */
 import { h, svg } from './dom.js';
-import { clock, millis, span as lasted } from './format.js';
+import { clocksOf, countOf, millis, span as lasted } from './format.js';
 
 const WIDTH = 270, LANE = 12, BAR = 8, MOST_LANES = 8;
 /** More than this many bars cannot be told apart. */
@@ -43,13 +43,14 @@ function lanes(spans, now) {
 
 /**
  * @param {Span[]} spans
+ * @param {boolean} live whether more may come
  * @param {(step: number) => void} go
  */
-export function timeline(spans, go) {
-  if (spans.length === 0) return h('p', { class: 'faint' }, 'No tool has run yet.');
+export function timeline(spans, live, go) {
+  if (spans.length === 0) return h('p', { class: 'faint' }, live ? 'No tool has run yet.' : 'No tool ran.');
   const { lanes: all, start, end } = lanes(spans, Date.now());
   const height = all.length * LANE;
-  const picture = svg('svg', { viewBox: `0 0 ${WIDTH} ${height}`, class: 'timeline', role: 'group', 'aria-label': `Timeline of ${spans.length} tool calls` });
+  const picture = svg('svg', { viewBox: `0 0 ${WIDTH} ${height}`, class: 'timeline', role: 'group', 'aria-label': `Timeline of ${countOf(spans.length, 'tool call')}` });
   all.forEach((lane, at) => lane.forEach((bar) => {
     const x = ((bar.from - start) / (end - start)) * WIDTH, width = Math.max(2, ((bar.to - bar.from) / (end - start)) * WIDTH - 0.5);
     const names = bar.names.length > 3 ? `${bar.names.slice(0, 3).join(', ')} and ${bar.names.length - 3} more` : bar.names.join(', ');
@@ -57,7 +58,8 @@ export function timeline(spans, go) {
       x: Math.min(x, WIDTH - 2), y: at * LANE + 2, width, height: BAR, rx: 2, class: bar.open ? 'open' : bar.sub ? 'sub' : 'own', onclick: () => go(bar.step),
     }, svg('title', null, `${names}: ${lasted(bar.to - bar.from)}${bar.open ? ' so far' : ''}`)));
   }));
+  const [first, last] = clocksOf(start, end);
   return h('div', null, picture, h('p', { class: 'ends' },
-    h('span', null, clock(new Date(start).toISOString())), h('span', null, 'tools', all.some((lane) => lane[0].sub) && ', sub-agents below'),
-    h('span', null, spans.some((one) => one.end === null) ? 'now' : clock(new Date(end).toISOString()))));
+    h('span', null, first), h('span', null, 'tools', all.some((lane) => lane[0].sub) && ', sub-agents below'),
+    h('span', null, spans.some((one) => one.end === null) ? 'now' : last)));
 }

@@ -1,6 +1,6 @@
 //! The command line of `serve`.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -34,7 +34,7 @@ pub(crate) struct Serve {
     #[arg(long, conflicts_with = "paths")]
     pub(crate) demo: bool,
     /// Where to listen; port 0 is any free port. An address that other machines can reach needs --token-file
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0", value_parser = listen_address)]
     pub(crate) listen: SocketAddr,
     /// Read the token of the API from this file: one line of at least 22 characters [default: a random token that is not shown, so that only the page can use the API]
     #[arg(long, value_name = "FILE")]
@@ -64,4 +64,21 @@ pub(crate) struct Serve {
     pub(crate) prices: Prices,
     #[command(flatten)]
     pub(crate) engine: Engine,
+}
+
+/// Reads an address to listen on. `localhost` is this machine's loopback; other names are not looked up.
+fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    let port = text.rsplit_once(':').map(|(_, port)| port);
+    if let Some(port) = text.strip_prefix("localhost:").and_then(|port| port.parse().ok()) {
+        return Ok(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    }
+    text.parse().map_err(|_| {
+        let is_number = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+        let wrong = match port {
+            Some(port) if is_number(port) && port.parse::<u16>().is_err() => "a port is a number up to 65535",
+            Some(port) if is_number(port) => "the address is an IP address or localhost",
+            _ => "it is an address and a port",
+        };
+        format!("{wrong}, as in 127.0.0.1:7770 or localhost:7770")
+    })
 }

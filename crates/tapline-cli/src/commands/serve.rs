@@ -61,7 +61,8 @@ fn otlp_options(args: &Serve, url: &str) -> Result<OtlpOptions> {
 
 async fn serve(args: &Serve, options: ServerOptions) -> Result<()> {
     let mut signals = Signals::listen()?;
-    let folder = options.store.root().join("serve");
+    let root = options.store.root().to_owned();
+    let folder = root.join("serve");
     let collector = if args.demo { None } else { collect_for(args, &options.store).await? };
     let server = Server::bind(options).await.map_err(|error| match error {
         ServerError::Open(address) => {
@@ -78,6 +79,12 @@ async fn serve(args: &Serve, options: ServerOptions) -> Result<()> {
     out.flush()?;
     if !args.listen.ip().is_loopback() {
         tell_reach(server.address());
+    }
+    if server.pushes_go_elsewhere() {
+        output::tell(&format!(
+            "another `tapline serve` uses {} already: what runs push, and answers to them, go through that one. This one only shows them, until that one ends",
+            root.display()
+        ));
     }
     // It is removed when the browser had time to read it, or when the server ends.
     let way_in = if args.no_open { None } else { WayIn::open(&folder, &link) };

@@ -8,7 +8,7 @@ use std::process::{Child, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::tapline::{Folder, PATIENT, command, ran, wait_until};
+use crate::tapline::{Folder, PATIENT, command, ran, tapline, wait_until};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
@@ -138,6 +138,52 @@ fn it_refuses_to_be_open_to_others_without_a_token() {
         .output()
         .unwrap());
     assert!(refused.code == 2 && refused.err.contains("22 characters"), "{refused:?}");
+}
+
+#[test]
+fn localhost_is_an_address_and_a_wrong_one_gets_an_example() {
+    let folder = Folder::new("serve-listen");
+    let serving = Serving::start(&folder, &["--listen", "localhost:0"]);
+    assert!(serving.address.starts_with("127.0.0.1:"), "{}", serving.link);
+    for (address, why) in [
+        ("127.0.0.1:80000", "a port is a number up to 65535"),
+        ("localhost:80000", "a port is a number up to 65535"),
+        ("example.com:80", "the address is an IP address or localhost"),
+        ("7770", "it is an address and a port"),
+        ("localhost", "it is an address and a port"),
+    ] {
+        let refused = tapline(&["serve", "--no-open", "--listen", address]);
+        assert_eq!(refused.code, 2, "{address}: {refused:?}");
+        assert!(refused.err.contains(why) && refused.err.contains("127.0.0.1:7770"), "{address}: {refused:?}");
+    }
+}
+
+#[test]
+fn a_second_server_says_that_pushes_go_to_the_first() {
+    let folder = Folder::new("serve-second");
+    let first = Serving::start(&folder, &[]);
+    // Returns what a server says on stderr until it ends.
+    let told = || {
+        let mut command = command(&["serve", "--no-open"]);
+        command.env("HOME", folder.path("")).env("TAPLINE_HOME", folder.path("home"));
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // It says what it has to say before it answers.
+        let mut link = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut link).unwrap();
+        let address = link.strip_prefix("http://").and_then(|rest| rest.split('/').next()).unwrap().to_owned();
+        let serving = Serving { child, address, link };
+        wait_until("it answers", || serving.ask("GET", "/healthz", "", "").is_some());
+        serving.signal(Signal::TERM);
+        let mut serving = serving;
+        let mut text = String::new();
+        serving.child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+        text
+    };
+    let second = told();
+    assert!(second.contains("another `tapline serve` uses") && second.lines().count() == 1, "{second:?}");
+    drop(first);
+    // Alone it has nothing to say. A process that another test has just forked may have the lock for a moment.
+    wait_until("it is alone", || told().is_empty());
 }
 
 #[test]

@@ -176,6 +176,7 @@ fn pieces(snippet: &Snippet) -> Vec<Value> {
 #[derive(Debug, Deserialize)]
 pub(crate) struct DownloadQuery {
     format: Option<String>,
+    run: Option<String>,
 }
 
 /// Returns a whole session, without secrets.
@@ -193,7 +194,15 @@ pub(crate) async fn download(
     let live = opened(&app, id).await?;
     let closed = |error| ApiError::internal(&error);
     let turn = Arc::clone(&app.downloads).acquire_owned().await.map_err(|error| closed(io::Error::other(error)))?;
-    let path = live.file.opens().to_owned();
+    let path = match query.run {
+        None => live.file.opens().to_owned(),
+        // The name is looked up, and never used as a path.
+        Some(run) => {
+            let runs = app.hub.shelf.runs(&live.row().id).into_iter();
+            let mut found = runs.filter(|path| path.file_name().is_some_and(|name| *name == *run));
+            found.next().ok_or_else(|| ApiError::bad("`run` is one of `earlier` of the session."))?
+        }
+    };
     let open = move || Source::open(&path, SourceOptions::default()).map_err(|error| ApiError::internal(&error));
     let source = blocking(open).await?.redacted_by(Redactor::default());
     let (out, pieces) = mpsc::channel(1);

@@ -118,8 +118,13 @@ pub(crate) async fn one(State(app): Shared, Path(id): Path<String>) -> Result<Re
         read_until(&app, &live, usize::MAX);
         let row = live.row();
         // A large one is not read yet. Its events say when it is.
-        let details = locked(&live.follower).details();
-        let resume = resume.map(|resume| resume(&row.agent, &row.id)).unwrap_or_default();
+        let follower = locked(&live.follower);
+        let details = follower.details();
+        // A recording without a session has only a name of its own, which no agent knows.
+        let is_transcript = live.file.recording.is_none();
+        let id = follower.session().or(is_transcript.then_some(row.id.as_str()));
+        let resume = resume.zip(id).map(|(resume, id)| resume(&row.agent, id)).unwrap_or_default();
+        drop(follower);
         json(&One { row: &row, details, resume, control: app.controls.is_allowed })
     })
     .await

@@ -445,3 +445,104 @@ fn a_turn_of_a_transcript_counts_from_its_prompt_on() {
     let all = turns(2, "finished");
     assert_eq!((all[0]["n"].as_u64(), all[1]["n"].as_u64()), (Some(1), Some(2)), "{all:?}");
 }
+
+#[test]
+fn a_run_that_failed_says_why_and_only_a_session_of_the_agent_can_be_resumed() {
+    let stage = Stage::with(|options| options.resume = Some(|agent, id| vec![agent.to_owned(), id.to_owned()]));
+    let one = |id: &str| stage.until(&format!("/api/v1/sessions/{id}"), |one| (one["ending"] != "").then(|| one.clone()));
+    // The agent says only on stderr why it did not start.
+    let name = "2026-11-16T06-46-57Z-0a1b2c3d4e";
+    let mut started = recorder(&stage, name);
+    started.write_at(Stream::Stderr, b"error: no <such> option\n", Duration::from_millis(1));
+    started.finish(&End { exit_code: Some(2), ..End::default() }).unwrap();
+    row(&stage, |row| row["id"] == name && row["state"]["kind"] == "failed");
+    let failed = one(name);
+    let ending = failed["ending"].as_str().unwrap();
+    let why = failed["state"]["message"].as_str().unwrap().replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
+    assert!(ending.contains(&why) && ending.contains("class=verdict>✗ "), "{failed}");
+    assert_eq!(failed["resume"], serde_json::json!([]), "the name of a recording is no session");
+    // One that the agent knows.
+    let mut known = recorder(&stage, "2026-11-16T06-46-58Z-0a1b2c3d4e");
+    known.write_at(Stream::Stdout, stream().as_bytes(), Duration::from_millis(1));
+    let id = row(&stage, |row| row["state"]["kind"] == "finished")["id"].as_str().unwrap().to_owned();
+    let running = stage.get(&format!("/api/v1/sessions/{id}")).json().unwrap();
+    assert_eq!((&running["ending"], &running["resume"]), (&"".into(), &serde_json::json!(["claude", id])));
+    known.finish(&End { exit_code: Some(0), ..End::default() }).unwrap();
+    assert!(one(&id)["ending"].as_str().unwrap().contains("✓ success"));
+}
+
+#[test]
+fn a_question_says_how_it_was_decided_before_the_call_has_its_result() {
+    let stage = Stage::new();
+    let mut recorder = recorder(&stage, "2026-11-16T06-46-57Z-0a1b2c3d4e");
+    let asks = |n: u64| {
+        format!(
+            "{{\"type\":\"assistant\",\"session_id\":\"s-q\",\"message\":{{\"id\":\"m{n}\",\"role\":\"assistant\",\"content\":[{{\"type\":\"tool_use\",\"id\":\"t-{n}\",\"name\":\"Bash\",\"input\":{{\"command\":\"make {n}\"}}}}]}}}}\n\
+             {{\"type\":\"control_request\",\"request_id\":\"q-{n}\",\"request\":{{\"subtype\":\"can_use_tool\",\"tool_name\":\"Bash\",\"input\":{{\"command\":\"make {n}\"}},\"tool_use_id\":\"t-{n}\"}}}}\n"
+        )
+    };
+    for (n, ruling, word) in [(1, "allow", "✓</span> allowed"), (2, "deny", "✗</span> denied")] {
+        recorder.write_at(Stream::Stdout, asks(n).as_bytes(), Duration::from_millis(n));
+        let asked = row(&stage, |row| row["state"]["kind"] == "waiting");
+        assert_eq!(asked["questions"].as_array().unwrap().len(), 1, "{asked}");
+        let steps = stage.get("/api/v1/sessions/s-q/steps").json().unwrap();
+        assert!(steps.to_string().contains(&format!("asks for permission: Bash <code>make {n}")), "{steps}");
+        let decision = serde_json::json!({"request_id": format!("q-{n}"), "tool": "Bash", "ruling": ruling, "by": "callback"});
+        recorder.decide_at(&decision, Duration::from_millis(n));
+        let decided = row(&stage, |row| row["state"]["kind"] == "running");
+        assert_eq!(decided["questions"], serde_json::json!([]));
+        let steps = stage.get("/api/v1/sessions/s-q/steps").json().unwrap().to_string();
+        assert!(steps.contains(&format!("{word}: Bash <code>make {n}")) && !steps.contains("asks for"), "{steps}");
+    }
+}
+
+#[test]
+fn what_the_api_does_not_understand_is_refused_in_its_own_words() {
+    let stage = Stage::new();
+    let refused = |path: &str| {
+        let answer = stage.get(path);
+        assert_eq!((answer.status, answer.code().as_str()), (400, "bad-request"), "{path}");
+        assert!(answer.head.contains("content-type: application/json"), "{answer:?}");
+        answer.json().unwrap()["error"]["message"].as_str().unwrap().to_owned()
+    };
+    let states = "running, waiting, limited, finished, failed, silent, unknown";
+    assert!(refused("/api/v1/sessions?state=nope").contains(states));
+    assert!(refused("/api/v1/sessions?state=nope&limit=abc").contains("limit"));
+    for path in ["sessions?limit=-1", "sessions?limit=1&limit=2", "sessions/x/steps?from=x", "search?limit=x", "sessions/%ff"] {
+        refused(&format!("/api/v1/{path}"));
+    }
+    let answer = stage.post("/api/v1/ingest/run?title=a&title=b", &[], b"{}\n");
+    assert_eq!((answer.status, answer.code().as_str()), (400, "bad-request"));
+    // People get a sentence.
+    let answer = stage.get("/open?ticket=a&ticket=b");
+    assert_eq!(answer.status, 400);
+}
+
+#[test]
+fn a_session_that_was_gone_on_with_has_its_first_title_its_whole_cost_and_its_earlier_runs() {
+    let stage = Stage::new();
+    let prompt = |text: &str| {
+        format!(
+            "{{\"type\":\"user\",\"session_id\":\"s-r\",\"parent_tool_use_id\":null,\"isReplay\":true,\"message\":{{\"role\":\"user\",\"content\":\"{text}\"}}}}\n"
+        )
+    };
+    let result = |cost: f64| {
+        format!(
+            "{{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"session_id\":\"s-r\",\"num_turns\":1,\"result\":\"ok\",\"total_cost_usd\":{cost},\
+             \"usage\":{{\"input_tokens\":10,\"output_tokens\":5}},\"modelUsage\":{{\"claude-opus-5-5\":{{\"inputTokens\":10,\"outputTokens\":5,\"costUSD\":{cost}}}}}}}\n"
+        )
+    };
+    let runs = ["2026-11-16T06-46-57Z-0a1b2c3d4e", "2026-11-16T07-46-57Z-0a1b2c3d4e"];
+    for (name, text, cost) in [(runs[0], "start", 0.25), (runs[1], "go on", 0.5)] {
+        let mut recorder = recorder(&stage, name);
+        recorder.write_at(Stream::Stdout, (prompt(text) + &result(cost)).as_bytes(), Duration::from_millis(1));
+        recorder.finish(&End { exit_code: Some(0), ..End::default() }).unwrap();
+    }
+    let shown = row(&stage, |row| row["id"] == "s-r" && row["earlier"].is_array() && row["cost_usd"] == 0.75);
+    assert_eq!((shown["title"].as_str(), &shown["earlier"]), (Some("start"), &serde_json::json!([runs[0]])), "{shown}");
+    let download = |run: &str| stage.get(&format!("/api/v1/sessions/s-r/download?format=jsonl{run}"));
+    assert!(download("").body.contains("go on"));
+    let earlier = download(&format!("&run={}", runs[0])).body;
+    assert!(earlier.contains("start") && !earlier.contains("go on"), "{earlier}");
+    assert_eq!(download("&run=..%2F..").code(), "bad-request");
+}

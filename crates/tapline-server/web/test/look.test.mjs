@@ -27,6 +27,13 @@ test('costs: bars with the sum on top, exact numbers beneath, a budget that warn
   await page.getByText('There is no price for a-model-without-a-price.').waitFor();
   assert.match(await page.locator('.sum b').textContent(), /^≥ \$/);
   assert.match(await page.locator('.bars li').last().textContent(), /^a-model-without-a-priceunknown$/);
+  // Requests without a model have no name that could be listed.
+  mock.unknownModels = [''];
+  await page.reload();
+  await page.getByText('There is no price for a-model-without-a-price, requests that name no model.').waitFor();
+  await page.getByRole('link', { name: 'By agent' }).click();
+  await page.getByText('There is no price for requests that name no model.').waitFor();
+  await page.getByRole('link', { name: 'By model' }).click();
   mock.budgets = [{ project: null, limit_usd: 100, spent_usd: 120, period: 'month', level: 'over', message: "This month's budget is used up." }];
   await page.reload();
   await page.getByText('Budget used up').waitFor();
@@ -98,3 +105,33 @@ for (const [look, settings] of Object.entries(LOOKS)) {
     }
   });
 }
+
+test('one turn is one turn', async (t) => {
+  const turn = { n: 1, started_at: null, duration_ms: 1000, cost_usd: 0.1, tokens: { input: 1, output: 1, cache_read: 0, cache_write: 0 } };
+  const { page } = await open(t, { path: '/sessions/broken', look: LOOKS.phone, prepare: (mock) => mock.details.set('broken', { turns: [turn] }) });
+  await page.locator('.more', { hasText: /^1 turn · / }).waitFor();
+});
+
+test('the table of costs fits, and where it does not, it scrolls in its own box', async (t) => {
+  const long = (mock) => {
+    const costs = mock.costs.bind(mock);
+    mock.costs = (...how) => {
+      const all = costs(...how);
+      for (const row of all.rows) Object.assign(row, { key: `/home/dev/${'work/on/'.repeat(12)}${row.key}`, cache_read: 1_234_567_890, exact: false });
+      return all;
+    };
+  };
+  const sizes = (page) => page.locator('.scrolls').evaluate((box) => [box.scrollWidth - box.clientWidth, document.documentElement.scrollWidth - innerWidth]);
+  const { page } = await open(t, { path: '/costs?by=project', prepare: long });
+  await page.locator('.numbers').waitFor();
+  assert.deepEqual(await sizes(page), [0, 0]);
+  await shot(page, 'costs-long-light');
+  const phone = await open(t, { path: '/costs?by=project', prepare: long, look: LOOKS.phone });
+  await phone.page.locator('.numbers').waitFor();
+  const [inside, outside] = await sizes(phone.page);
+  assert.ok(inside > 0 && outside <= 0, `${inside} ${outside}`);
+  await phone.page.locator('.scrolls').evaluate((box) => { box.scrollLeft = box.scrollWidth; });
+  assert.ok(await phone.page.evaluate(() => document.querySelector('.numbers tfoot td:last-child').getBoundingClientRect().right <= innerWidth));
+  await phone.page.locator('.scrolls').scrollIntoViewIfNeeded();
+  await shot(phone.page, 'costs-long-phone');
+});

@@ -50,6 +50,9 @@ export class Mock {
     { project: 'billing-api', limit_usd: 40, spent_usd: 11.2, period: 'month', level: 'fine', message: null },
   ];
   control = true;
+  /** What single sessions say otherwise than the others. */
+  details = new Map();
+  unknownModels = [];
 
   constructor(old = 0) {
     for (const row of [...demoRows(), ...oldRows(old)]) this.rows.set(row.id, row);
@@ -194,12 +197,13 @@ export class Mock {
     const demo = row.id === 'asks', big = row.id === 'big';
     const turn = (n) => ({ n: n - 1, started_at: time(n * 60), duration_ms: 8000 + ((n * 7919) % 60_000), cost_usd: ((n * 37) % 50) / 100 + 0.02, tokens: row.tokens });
     return {
-      ...row, control: this.control, verdict: null, resume: ['claude', '--resume', row.id === 'evil' ? "it's; $(rm -rf /)" : 'fbb02d28-0c1e-4d0a-9b57'],
+      ...row, control: this.control, verdict: null, ending: '', resume: ['claude', '--resume', row.id === 'evil' ? "it's; $(rm -rf /)" : 'fbb02d28-0c1e-4d0a-9b57'],
       turns: Array.from({ length: demo ? 5 : big ? 60 : 2 }, (_, n) => turn(n + 1)),
       agents: demo ? [{ id: 'sub1', parent: null, name: 'find who calls month_end()', state: 'finished', first_step: 5 }, { id: 'sub2', parent: 'sub1', name: 'read the callers', state: 'running', first_step: 6 }] : [],
       spans: big ? Array.from({ length: 3000 }, (_, n) => ({ step: n * 33, name: 'Read', start: time(n * 2), end: time(n * 2 + 1), agent: null }))
         : demo ? [[3, 'Bash', 4, 90, null], [4, 'Task', 95, 230, null], [5, 'Grep', 110, 130, 'sub1'], [6, 'Read', 115, 200, 'sub1'], [7, 'Edit', 235, 240, null], [8, 'Bash', 250, null, null]]
           .map(([step, name, start, end, agent]) => ({ step, name, start: time(start), end: end && time(end), agent })) : [],
+      ...this.details.get(row.id),
     };
   }
 
@@ -222,7 +226,7 @@ export class Mock {
     const rows = keys.filter((_, n) => by !== 'day' || n % 7 !== 4).map((key, n) => sum(key, n + 1));
     if (by !== 'day') rows.sort((a, b) => b.cost_usd - a.cost_usd);
     const totals = rows.reduce((all, one) => Object.fromEntries(Object.entries(all).map(([key, value]) => [key, typeof value === 'number' ? value + one[key] : value])), { ...sum('', 0), cost_usd: 0 });
-    return { totals, rows, unknown_models: by === 'model' ? ['a-model-without-a-price'] : [], damaged_lines: 0, damaged_files: [], prices_dated: '2026-11-01', budgets: this.budgets };
+    return { totals, rows, unknown_models: by === 'model' ? ['a-model-without-a-price', ...this.unknownModels] : this.unknownModels, damaged_lines: 0, damaged_files: [], prices_dated: '2026-11-01', budgets: this.budgets };
   }
 }
 

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { open, rowOf, step, until } from './browser.mjs';
+import { open, rowOf, shot, step, until } from './browser.mjs';
 import { LONG, call, question, state, text } from './data.mjs';
 
 const ROWS_AT_MOST = 500;
@@ -261,4 +261,44 @@ test('a session that is not there says so', async (t) => {
   await page.getByRole('alert').getByText('There is no such session').waitFor();
   await page.keyboard.press('Escape');
   await rowOf(page, 'Upgrade axum').waitFor();
+});
+
+test('a session that has ended says how, below its steps, and what cannot be resumed has no command', async (t) => {
+  const ending = '<p class=verdict>✗ claude: cannot start: no such file</p><p class=verdict>✗ failure (startup) · 0 turns</p>';
+  const { mock, page } = await open(t, { path: '/sessions/broken', prepare: (mock) => {
+    mock.step('broken', { kind: 'prompt', html: '<div class=prompt>Find out</div>' });
+    mock.details.set('broken', { ending, resume: [], turns: [], spans: [] });
+  } });
+  await page.locator('.ending', { hasText: 'cannot start: no such file' }).waitFor();
+  const below = await page.evaluate(() => document.querySelector('.ending').getBoundingClientRect().top >= document.querySelector('#step-0').getBoundingClientRect().bottom);
+  assert.ok(below, 'it is the last thing of the conversation');
+  await page.getByRole('heading', { name: 'In all' }).waitFor();
+  await page.getByText('No tool ran.').waitFor();
+  assert.equal(await page.getByRole('heading', { name: 'Resume' }).count(), 0);
+  await shot(page, 'failed-light');
+  // One that runs says nothing like that, until it has ended: then its reader sees it.
+  await page.goto(`${mock.url}/sessions/axum`);
+  await step(page, 3).waitFor();
+  await page.getByRole('heading', { name: 'So far' }).waitFor();
+  await page.getByRole('heading', { name: 'Resume' }).waitFor();
+  await page.getByText('No tool has run yet.').waitFor();
+  assert.ok(await page.locator('.ending').isHidden());
+  mock.details.set('axum', { ending });
+  mock.row({ id: 'axum', state: state('failed') });
+  await page.locator('.ending', { hasText: 'failure (startup)' }).waitFor();
+  await until(page, true, () => document.querySelector('.ending').getBoundingClientRect().bottom <= document.querySelector('.conversation').getBoundingClientRect().bottom);
+});
+
+test('the ends of a short timeline are told apart', async (t) => {
+  const start = Date.parse('2026-11-18T10:00:05Z'), at = (seconds) => new Date(start + seconds * 1000).toISOString();
+  const span = (from, to) => ({ step: 0, name: 'Bash', start: at(from), end: at(to), agent: null });
+  const { mock, page } = await open(t, { path: '/sessions/old-0', old: 1, prepare: (mock) => mock.details.set('old-0', { spans: [span(0, 4), span(6, 20)] }) });
+  const ends = () => page.locator('.ends span').allTextContents();
+  await page.locator('.ends').waitFor();
+  assert.match((await ends())[0], /^\d\d:00:05$/);
+  assert.match((await ends())[2], /^\d\d:00:25$/);
+  mock.details.set('old-0', { spans: [span(0, 4), span(6, 7200)] });
+  await page.reload();
+  await page.locator('.ends').waitFor();
+  assert.match((await ends()).join(' '), /^\d\d:00 tools \d\d:00$/);
 });

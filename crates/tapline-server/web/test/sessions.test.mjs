@@ -266,3 +266,20 @@ test('when a session was last heard of is a time of day or a day, whether it liv
   await rowOf(page, 'Upgrade axum').waitFor();
   for (const text of await page.locator('.row .c-time').allTextContents()) assert.match(text, /^(\d\d:\d\d|\d+ \w+( \d{4})?)$/);
 });
+
+test('when a session costs more, the sum of the day is asked for again', async (t) => {
+  const { mock, page } = await open(t);
+  await rowOf(page, 'Upgrade axum').waitFor();
+  const today = page.locator('a.tile b');
+  await today.waitFor();
+  const before = await today.textContent();
+  const costs = mock.costs.bind(mock);
+  mock.costs = (...how) => {
+    const all = costs(...how);
+    all.rows.at(-1).cost_usd = 7.77;
+    return all;
+  };
+  mock.row({ id: 'axum', cost_usd: 4.2 });
+  await today.filter({ hasText: '$7.77' }).waitFor();
+  assert.notEqual(before, '$7.77');
+});

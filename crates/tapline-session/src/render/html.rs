@@ -8,11 +8,12 @@ mod code;
 mod mark;
 mod page;
 mod prose;
+mod remark;
 mod timeline;
 
 pub use card::{Card, Cards};
 pub(super) use page::Html;
-pub use page::{CONTENT_POLICY, Page};
+pub use page::{CONTENT_POLICY, Page, verdict};
 
 use crate::text::{head, visible};
 use crate::time::short_duration;

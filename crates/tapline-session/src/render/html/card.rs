@@ -1,15 +1,19 @@
 //! Cards: what happened, one thing each, in the order in which it began. A call and its result are one card, and so is a
 //! text with the parts in which it came, so a card may change after it was shown.
 
+mod asked;
+
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt::Write as _;
 use std::ops::Index;
 
 use tapline_protocol::{Moment, Number};
 
-use super::{call, cut, escape, escaped, prose, took};
+use self::asked::{Asked, Decided};
+use super::remark::RemarkCard;
+use super::{call, cut, escape, escaped, prose};
 use crate::recent::hash;
-use crate::render::marks::{Mood, Remark, Shown, session_lines, show};
+use crate::render::marks::{Shown, session_lines, show};
 use crate::step::{Call, CallAnswer, CallStatus, DeltaKind, Partial, Said, SessionInfo, Step, Turn, What};
 use crate::text::{count_of, dollars, fit, one_line, short_count};
 use crate::time::duration;
@@ -65,14 +69,6 @@ enum Body {
 }
 
 #[derive(Debug)]
-struct RemarkCard {
-    class: &'static str,
-    mark: &'static str,
-    text: String,
-    took: Option<u64>,
-}
-
-#[derive(Debug)]
 struct CallCard {
     call: Call,
     answer: Option<CallAnswer>,
@@ -124,6 +120,8 @@ pub struct Cards {
     /// The message that is being written, and the cards of its blocks.
     writing: Option<String>,
     drafts: VecDeque<Draft>,
+    /// The permissions that were asked for and are not decided.
+    asked: Asked,
     /// The number of unreadable lines, and the card that counts those without a card.
     odd: usize,
     more_odd: Option<usize>,
@@ -186,21 +184,33 @@ impl Cards {
                 self.calls.extend(call.id.clone().map(|id| (id, CallPlace { n, depth, last: None })));
                 return vec![n];
             }
-            Shown::Answer(answer) => return self.answer(answer).into_iter().collect(),
-            Shown::Turn(turn) => Body::Turn(Box::new(self.turn(turn))),
-            Shown::Remark(Remark { mood, mark, text, took }) => {
-                let class = match mood {
-                    Mood::Good => "good",
-                    Mood::Bad => "bad",
-                    Mood::Warn => "warn",
-                    Mood::Aside => "aside",
-                };
-                Body::Remark(Box::new(RemarkCard { class, mark, text: one_line(cut(&text).0), took }))
+            Shown::Answer(answer) => {
+                let decided = self.asked.answered(answer).and_then(|decided| self.decide(decided));
+                return self.answer(answer).into_iter().chain(decided).collect();
             }
+            Shown::Turn(turn) => Body::Turn(Box::new(self.turn(turn))),
+            Shown::Remark(remark) => Body::Remark(Box::new(RemarkCard::of(&remark))),
             Shown::Partial(part) => return self.partial(part, step).into_iter().collect(),
             Shown::Nothing => return Vec::new(),
         };
-        vec![self.add(step, body)]
+        let n = self.add(step, body);
+        if let What::Question(question) = &step.what {
+            self.asked.add(question, n);
+        }
+        vec![n]
+    }
+
+    /// Says how the permission was decided that was asked for with this id. Returns the number of the card that has changed. Without this, the
+    /// result of the call says it.
+    pub fn note_decision(&mut self, request: &str, is_allowed: bool) -> Option<usize> {
+        let decided = self.asked.decided(request, is_allowed)?;
+        self.decide(decided)
+    }
+
+    fn decide(&mut self, decided: Decided) -> Option<usize> {
+        let (n, remark) = decided.remark();
+        self.get_mut(n)?.body = Body::Remark(Box::new(RemarkCard::of(&remark)));
+        Some(n)
     }
 
     /// Says that nothing follows: calls without a result are unanswered. Returns the numbers of the cards that have changed.
@@ -263,7 +273,8 @@ impl Cards {
             !cards.is_empty()
         });
         let texts: HashSet<usize> = self.texts.values().flatten().copied().collect();
-        let drafts: Vec<usize> = self.drafts.iter().map(|draft| draft.n).chain(self.more_odd).collect();
+        let drafts: Vec<usize> =
+            self.drafts.iter().map(|draft| draft.n).chain(self.more_odd).chain(self.asked.cards()).collect();
         let stays = |card: &Card| !matches!(card.body, Body::Released) || texts.contains(&card.n) || drafts.contains(&card.n);
         self.cards.retain(stays);
         // A call that still waits for its result stays, unless too many do.
@@ -521,15 +532,7 @@ impl Card {
                     escaped(&turn.figures)
                 );
             }
-            Body::Remark(remark) => {
-                let RemarkCard { class, mark, text, took: ms } = &**remark;
-                let _ = writeln!(
-                    out,
-                    "<div class=\"line {class}\"><span class=mark>{mark}</span> {}{}</div>",
-                    escaped(text),
-                    took(*ms)
-                );
-            }
+            Body::Remark(remark) => remark.write(out),
             Body::MoreOdd(count) => {
                 let more = count_of(*count, "more odd line");
                 let _ = writeln!(out, "<div class=\"line warn\"><span class=mark>!</span> … {more}</div>");

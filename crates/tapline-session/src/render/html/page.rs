@@ -9,6 +9,7 @@ use tapline_protocol::Moment;
 
 use super::card::{Card, Cards};
 use super::mark::Mark;
+use super::remark::marked;
 use super::{STYLE, clock, escape, escaped, timeline};
 use crate::fold::Summary;
 use crate::host::without_earlier_run;
@@ -141,18 +142,15 @@ impl Page {
         if !about.is_empty() {
             let _ = writeln!(out, "<p>{}</p>", escaped(&about));
         }
-        let verdict = verdict_line(summary, Style::plain());
+        let line = verdict_line(summary, Style::plain());
         let _ =
-            writeln!(out, "<p class=verdict>{}</p>\n</header>\n<div class=split>\n<aside class=side>", escaped(verdict.trim()));
+            writeln!(out, "<p class=verdict>{}</p>\n</header>\n<div class=split>\n<aside class=side>", escaped(line.trim()));
         timeline::write(&self.marks, &mut out);
         self.contents(&mut out);
         out.push_str("</aside>\n<main class=cards>\n");
         write(&out)?;
         self.write_cards(start, &mut card, &mut write)?;
-        let mut out = "</main>\n</div>\n<footer class=last>\n".to_owned();
-        for line in verdict_lines(summary, Style::plain(), None).lines() {
-            let _ = writeln!(out, "<p class=verdict>{}</p>", escaped(line.trim()));
-        }
+        let mut out = "</main>\n</div>\n<footer class=last>\n".to_owned() + &verdict(summary);
         let _ = writeln!(out, "</footer>\n</div>\n<script>{SCRIPT}</script>\n</html>");
         write(&out)
     }
@@ -226,6 +224,12 @@ impl Page {
         }
         Ok(())
     }
+}
+
+/// Returns the end of a session as HTML, which is safe to put into a page: what went wrong, if no turn has said so, and the verdict.
+pub fn verdict(summary: &Summary) -> String {
+    let lines = verdict_lines(summary, Style::plain(), None);
+    lines.lines().map(|line| format!("<p class=verdict>{}</p>\n", marked(line.trim()))).collect()
 }
 
 /// The page as one text.

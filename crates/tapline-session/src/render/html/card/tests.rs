@@ -1,6 +1,7 @@
 //! What is forgotten, and how much work that is: many cards at once must not be looked at again for each of them.
 
 use super::*;
+use crate::step::Question;
 
 /// How many cards come at once.
 const MANY: usize = 100_000;
@@ -68,4 +69,37 @@ fn texts_with_one_uuid_are_forgotten_like_others() {
     let changed = cards.accept(&step(What::Retracted { uuids: vec!["u".to_owned()] }));
     assert!(changed.len() >= RETRACTED && changed.last() == Some(&19_999), "{} texts", changed.len());
     assert!(changed.iter().all(|n| cards[*n].html().contains("withdrawn")));
+}
+
+#[test]
+fn a_question_says_how_it_was_decided() {
+    let asked = |n: usize| {
+        let about = Some(format!("Bash `make {n}`"));
+        step(What::Question(Question { request_id: Some(format!("r{n}")), kind: "can_use_tool".to_owned(), about }))
+    };
+    let answered = |n: usize, status| {
+        let (name, title) = (Some("Bash".to_owned()), Some(format!("`make {n}`")));
+        step(What::Answer(CallAnswer { id: Some(format!("t{n}")), name, title, status, ..CallAnswer::default() }))
+    };
+    let mut cards = Cards::default();
+    for n in 0..5 {
+        assert_eq!(cards.accept(&asked(n)), [n]);
+        assert!(cards[n].html().contains("?</span> asks for permission: Bash <code>make"), "{}", cards[n].html());
+        cards.release(n);
+    }
+    // Much happens until then.
+    for n in 5..10_000 {
+        cards.accept(&said(n));
+        cards.release(n);
+    }
+    assert_eq!(cards.note_decision("r0", true), Some(0));
+    assert_eq!(cards.note_decision("r0", false), None, "it is decided");
+    assert_eq!(cards.note_decision("r1", false), Some(1));
+    assert_eq!(cards.accept(&answered(2, CallStatus::Ok)), [2]);
+    assert_eq!(cards.accept(&answered(3, CallStatus::Denied)), [3]);
+    assert_eq!(cards.accept(&answered(4, CallStatus::Error)), [4], "some agents answer a call that was denied like this");
+    let words = ["✓</span> allowed", "✗</span> denied", "✓</span> allowed", "✗</span> denied", "·</span> asked for permission"];
+    for (n, word) in words.into_iter().enumerate() {
+        assert!(cards[n].html().contains(&format!("{word}: Bash <code>make {n}</code>")), "{}", cards[n].html());
+    }
 }
