@@ -60,6 +60,8 @@ pub struct Mistake {
     pub why: String,
     /// The agent, if its program is missing on this machine or cannot be executed. Then the file is not wrong.
     pub agent: Option<Kind>,
+    /// Whether the job itself has the path of that program.
+    pub names_program: bool,
     /// The exit code that `tapline run` has for it.
     pub exit_code: u8,
     pub(crate) at: (usize, usize),
@@ -67,7 +69,8 @@ pub struct Mistake {
 
 impl Mistake {
     pub(crate) fn new(place: &Place, why: impl Into<String>) -> Self {
-        Self { place: place.words.clone(), why: why.into(), agent: None, exit_code: exit::USAGE, at: place.at }
+        let (place, at) = (place.words.clone(), place.at);
+        Self { place, why: why.into(), agent: None, names_program: false, exit_code: exit::USAGE, at }
     }
 }
 

@@ -25,7 +25,7 @@ use crate::args::batch::{Batch as Args, JobDefaults, Told};
 use crate::args::run::span;
 use crate::output::OutputFile;
 use crate::signals::Signals;
-use crate::{agents, ci, config, exit, output, push, secrets, store};
+use crate::{agents, ci, config, errors, exit, output, push, secrets, store};
 use show::Show;
 pub(super) use show::time_of;
 
@@ -219,7 +219,8 @@ fn list(Mistakes(mistakes): &Mistakes) -> Option<u8> {
         let jobs = count_of(needed.len(), "job");
         output::tell(&one_line(&format!("{why} ({jobs}; the first is {})", needed[0].place)));
         if let Some(agent) = needed[0].agent {
-            output::tell(&agents::how_to_get(agent, needed[0].exit_code));
+            let named = needed[0].names_program.then_some("`bin` or --bin");
+            output::tell(&agents::how_to_get(agent, needed[0].exit_code, named));
         }
     }
     missing.iter().map(|mistake| mistake.exit_code).max().filter(|_| wrong.is_empty())
@@ -235,8 +236,19 @@ fn read(file: &Path, defaults: &JobDefaults, on: RunsOn) -> Result<Plan> {
                 &format!("{file}: {count}, so nothing was started (`tapline help fleet` describes the file)"),
             )
         }
-        error => error.into(),
+        error => unread(error),
     })
+}
+
+/// Says why a job file is not read.
+fn unread(error: JobFileError) -> anyhow::Error {
+    match error {
+        JobFileError::Read { path, error } => {
+            let name = output::quoted(&path.display().to_string());
+            errors::unreadable(error, "job file", &path, &format!("`tapline batch --example > {name}` writes an example"))
+        }
+        error => error.into(),
+    }
 }
 
 /// The flags, as values of jobs.
@@ -269,7 +281,7 @@ fn dry_run(file: &Path, defaults: &JobDefaults, on: RunsOn, store: &Store) -> Re
     let missing = match Plan::read_for(file, &values(defaults)?, on) {
         Ok(plan) => return show_plan(&plan.steps(), &count_of(plan.len(), "job"), store).map(|()| 0),
         Err(JobFileError::Wrong(mistakes)) => mistakes,
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(unread(error)),
     };
     // If the file itself is wrong, this says so.
     let plan = read(file, defaults, RunsOn::Nowhere)?;
