@@ -16,6 +16,8 @@ type Advice = fn(&[&str], &[OsString]) -> String;
 pub(crate) struct Habits {
     /// The command that runs it headless.
     pub(crate) headless: &'static str,
+    /// The variable that it reads an API key from.
+    pub(crate) key: &'static str,
     /// The commands that write the streams that tapline reads, in Markdown.
     pub(crate) streams: &'static str,
     /// The oldest version that tapline supports.
@@ -65,11 +67,14 @@ pub(crate) fn about() -> String {
     )
 }
 
-/// Says what to do about a program that cannot be started with this exit code.
-pub(crate) fn how_to_get(agent: Agent, code: u8) -> String {
+/// Says what to do about a program that cannot be started with this exit code. `named` is what names its path, if something does.
+pub(crate) fn how_to_get(agent: Agent, code: u8, named: Option<&str>) -> String {
     let (variable, package) = (bin_variable(agent), package(agent));
-    match code {
-        crate::exit::NOT_FOUND => format!(
+    match (code, named) {
+        (crate::exit::NOT_FOUND, Some(named)) => {
+            format!("check the path that {named} gives; without it, tapline takes {variable} or the `{}` on PATH", agent.name())
+        }
+        (crate::exit::NOT_FOUND, None) => format!(
             "install it (npm install -g {package}), or give its path with --bin PATH or {variable}; `tapline doctor` checks your setup"
         ),
         _ => format!("check the file, or give another one with --bin PATH or {variable}"),

@@ -62,8 +62,7 @@ impl Sink {
     /// Returns stdout and stderr. If both are the same file, their output is in this order.
     pub(crate) fn both() -> (Self, Self) {
         let (mut out, mut err) = (Self::stdout(), Self::stderr());
-        let place = |sink: &Self| sink.file.as_ref().and_then(|file| file.metadata().ok()).map(|meta| (meta.dev(), meta.ino()));
-        if let Some(file) = out.file.clone().filter(|_| out.is_file && place(&out) == place(&err)) {
+        if let Some(file) = out.file.clone().filter(|_| out.is_file && out.is_with(&err)) {
             err.queue = Some(out.queue(&file).clone());
             err.waiting = Arc::clone(&out.waiting);
         }
@@ -75,6 +74,12 @@ impl Sink {
         let file = stream.try_clone_to_owned().map(File::from).map_err(|error| waiting.fail(error)).ok();
         let is_file = file.as_ref().is_some_and(|file| file.metadata().is_ok_and(|meta| meta.is_file()));
         Self { file: file.map(Arc::new), is_file, waiting, queue: None, filter: Filter::of(stream), buffer: Vec::new() }
+    }
+
+    /// Returns whether both go to the same place: a terminal, a pipe or a file.
+    pub(crate) fn is_with(&self, other: &Self) -> bool {
+        let place = |sink: &Self| sink.file.as_ref()?.metadata().ok().map(|meta| (meta.dev(), meta.ino()));
+        place(self).is_some_and(|here| place(other) == Some(here))
     }
 
     /// Returns whether this is a file.

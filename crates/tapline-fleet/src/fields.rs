@@ -100,6 +100,10 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
+    pub(crate) fn of_key(key: &str, why: impl std::fmt::Display) -> Self {
+        Self { keys: vec![key.to_owned()], why: format!("{key}: {why}") }
+    }
+
     pub(crate) fn of_job(why: impl Into<String>) -> Self {
         Self { keys: Vec::new(), why: why.into() }
     }
@@ -111,7 +115,7 @@ impl<'a> Reading<'a> {
     }
 
     pub(crate) fn wrong(&mut self, key: &str, why: impl std::fmt::Display) {
-        self.faults.push(Fault { keys: vec![key.to_owned()], why: format!("{key}: {why}") });
+        self.faults.push(Fault::of_key(key, why));
     }
 
     /// Fills in a text. `None` if that failed, which is noted.
@@ -274,7 +278,7 @@ impl<'a> Reading<'a> {
         };
         if prompt.as_deref().is_none_or(|prompt| prompt.trim().is_empty()) {
             let keys = ["prompt", "prompt_file"].map(str::to_owned).to_vec();
-            self.faults.push(Fault { keys, why: "prompt: there is none".to_owned() });
+            self.faults.push(Fault { keys, why: NO_PROMPT.to_owned() });
         }
         prompt
     }
@@ -427,6 +431,9 @@ pub(crate) fn has_places(value: &Value) -> bool {
 
 /// How many bytes a label may have.
 const LONGEST_LABEL: usize = 200;
+
+/// What is wrong with a job without a prompt.
+pub(crate) const NO_PROMPT: &str = "prompt: there is none";
 
 /// Stands for a prompt that is not known yet.
 const LATER: &str = "…";

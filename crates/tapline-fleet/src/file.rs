@@ -10,9 +10,9 @@ use tapline_session::text::nearest;
 use toml::de::{DeTable, DeValue};
 
 use crate::csv;
-use crate::fields::{Fields, KEYS, texts_of};
+use crate::fields::{Fields, KEYS, NO_PROMPT, texts_of};
 use crate::mistake::{Mistake, Mistakes, Place};
-use crate::plan::{Entry, Plan, Row, RunsOn, Source};
+use crate::plan::{Entry, NO_JOBS, Plan, Row, RunsOn, Source};
 use crate::template::{self, Piece};
 
 /// Why there is no plan.
@@ -56,18 +56,31 @@ impl Plan {
             Some(FileKind::Table) => reader.table(&text),
             None => return Err(JobFileError::Kind(path.to_owned())),
         };
-        let FileReader { base, faults, .. } = reader;
+        let FileReader { name: file, base, faults, .. } = reader;
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         // Mistakes of one kind do not hide those of another.
         match (Self::new(Source { base, name, entries }, on), faults.is_empty()) {
             (Ok(plan), true) => Ok(plan),
             (Ok(_), false) => Err(Mistakes::sorted(faults).into()),
             (Err(Mistakes(more)), is_empty) => {
-                let more = more.into_iter().filter(|fault| is_empty || !fault.why.starts_with("it has no jobs"));
-                Err(Mistakes::sorted(faults.into_iter().chain(more).collect()).into())
+                let more = more.into_iter().filter(|fault| {
+                    is_empty || fault.why != NO_JOBS && !(fault.why == NO_PROMPT && is_misspelt(fault, &faults, &file))
+                });
+                let named = |fault: Mistake| match fault.why.as_str() {
+                    NO_JOBS => Mistake { place: file.clone(), ..fault },
+                    _ => fault,
+                };
+                Err(Mistakes::sorted(faults.iter().cloned().chain(more.map(named)).collect()).into())
             }
         }
     }
+}
+
+/// Returns whether a job has no prompt because the key of its prompt is misspelt: in the job itself, or for all jobs of the file.
+fn is_misspelt(job: &Mistake, faults: &[Mistake], file: &str) -> bool {
+    let is_meant = |fault: &Mistake| fault.why.ends_with("did you mean `prompt`?") || fault.why.ends_with("`prompt_file`?");
+    let is_here = |place: &str| place == job.place || place == file || place.ends_with("[defaults]");
+    faults.iter().any(|fault| is_meant(fault) && is_here(&fault.place))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -69,14 +69,8 @@ pub struct Mistake {
 
 impl Mistake {
     pub(crate) fn new(place: &Place, why: impl Into<String>) -> Self {
-        Self {
-            place: place.words.clone(),
-            why: why.into(),
-            agent: None,
-            names_program: false,
-            exit_code: exit::USAGE,
-            at: place.at,
-        }
+        let (place, at) = (place.words.clone(), place.at);
+        Self { place, why: why.into(), agent: None, names_program: false, exit_code: exit::USAGE, at }
     }
 }
 

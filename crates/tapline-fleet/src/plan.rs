@@ -19,6 +19,9 @@ use crate::template::{self, Piece};
 use crate::waits::Waits;
 use check::Checks;
 
+/// What is wrong with a file without jobs.
+pub(crate) const NO_JOBS: &str = "it has no jobs";
+
 /// An entry of a job file: a template, and the rows that it is filled with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Entry {
@@ -136,7 +139,7 @@ impl Plan {
             faults.extend(plan.check_job(node, &mut checks));
         }
         if plan.nodes.is_empty() && faults.is_empty() {
-            faults.push(Mistake::new(&Place::new(0, plan.source.name.as_str()), "it has no jobs"));
+            faults.push(Mistake::new(&Place::new(0, plan.source.name.as_str()), NO_JOBS));
         }
         if faults.is_empty() { Ok(plan) } else { Err(Mistakes::sorted(faults)) }
     }
@@ -172,9 +175,12 @@ impl Plan {
                 plan.nodes.push(node);
             }
         }
+        let before = faults.len();
         plan.check_names(&mut faults);
+        let are_unique = faults.len() == before;
         plan.connect(&mut faults);
-        if faults.is_empty() {
+        // Of two jobs with the same name, it is not known which one is needed.
+        if are_unique {
             plan.check_circles(&mut faults);
         }
         (plan, faults)

@@ -79,7 +79,8 @@ impl Agent {
         self.check_cwd()
     }
 
-    fn check_cwd(&self) -> Result<(), StartError> {
+    /// Checks that its folder is there.
+    pub fn check_cwd(&self) -> Result<(), StartError> {
         let found = self.cwd.as_ref().map_or(Ok(()), |cwd| std::fs::read_dir(cwd).map(drop));
         found.map_err(|error| StartError::Cwd { path: self.cwd.clone().unwrap_or_default(), error })
     }

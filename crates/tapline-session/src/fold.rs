@@ -5,6 +5,7 @@ mod claude;
 mod codex;
 mod elapsed;
 mod prompts;
+mod refusals;
 mod rejected;
 mod sessions;
 mod side;
@@ -31,6 +32,7 @@ use crate::unwritten::Unwritten;
 use crate::verdict::{Ending, Evidence, TextFacts, Verdict, Warnings, judge};
 use elapsed::Elapsed;
 use prompts::Prompts;
+use refusals::Refusals;
 use sessions::Ids;
 use sides::Sides;
 use spoken::Spoken;
@@ -159,6 +161,7 @@ pub struct Fold {
     tasks: BTreeMap<String, (Task, Option<Moment>)>,
     launched: BTreeSet<String>,
     denied: Recent,
+    refusals: Refusals,
     /// The number of tool calls that were denied.
     denials: u64,
     limit_resets_at: Option<String>,

@@ -202,6 +202,12 @@ impl Verdict {
         clock.or(self.error.as_deref())
     }
 
+    /// Returns the warnings for people. If tapline or a person stopped the run, it is clear why there is no result.
+    pub fn warnings_for_people(&self) -> Vec<&Warning> {
+        let is_stopped = matches!(self.category, Some(Category::Timeout | Category::Interrupted | Category::Policy));
+        self.warnings.iter().filter(|warning| !(is_stopped && warning.code == "no-result")).collect()
+    }
+
     /// Returns the class of its error in one word, if it is a failure.
     pub fn error_class(&self) -> Option<&'static str> {
         (self.outcome == Outcome::Failure).then(|| self.category.map_or("error", Category::word))

@@ -103,6 +103,8 @@ pub(crate) struct Journal {
     started: Instant,
     keep: bool,
     on_request: Option<fn(&Logged)>,
+    /// What the ids of its answers begin with.
+    pub(crate) ids: String,
     state: Mutex<State>,
 }
 
@@ -136,7 +138,7 @@ impl Journal {
             tokens,
             answers: 0,
         };
-        Self { started: Instant::now(), keep, on_request, state: Mutex::new(state) }
+        Self { started: Instant::now(), keep, on_request, ids: "sim".to_owned(), state: Mutex::new(state) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

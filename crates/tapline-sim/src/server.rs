@@ -141,15 +141,15 @@ async fn answer(api: Api, mut logged: Logged, journal: &Arc<Journal>) -> Option<
             logged.failure = Some(why.clone());
             return refuse(logged, &why);
         }
-        Choice::Side(text) => (ScriptedTurn::of_block(short(&text)), format!("sim_side_{number}"), None),
+        Choice::Side(text) => (ScriptedTurn::of_block(short(&text)), format!("{}_side_{number}", journal.ids), None),
         Choice::Turn { at, turn, before } => {
             logged.turn = Some(at + 1);
-            (turn, id_of(at, before), None)
+            (turn, id_of(&journal.ids, at, before), None)
         }
         Choice::Fault { at, turn, before, fault } => {
             logged.turn = Some(at + 1);
             logged.fault = Some(fault.kind.name());
-            (turn, id_of(at, before), Some(fault))
+            (turn, id_of(&journal.ids, at, before), Some(fault))
         }
     };
     let model = turn.model.clone().or_else(|| journal.model()).unwrap_or_else(|| asked.facts.model.clone());
@@ -176,6 +176,7 @@ async fn answer(api: Api, mut logged: Logged, journal: &Arc<Journal>) -> Option<
         }
     }
     for tool in turn.blocks.iter().filter_map(ScriptedBlock::tool).filter(|tool| !asked.facts.may_call(tool)) {
+        let id = id.replacen(&journal.ids, "sim", 1);
         journal.note(format!("{id} calls {tool}, but the agent has no tool of that name"));
     }
     tokio::time::sleep(turn.pace.before).await;
@@ -201,9 +202,9 @@ fn worded(answer: Answer<'_>, api: Api, stream: bool) -> Body {
     }
 }
 
-fn id_of(at: usize, before: u64) -> String {
+fn id_of(ids: &str, at: usize, before: u64) -> String {
     let turn = at + 1;
-    if before == 0 { format!("sim_{turn}") } else { format!("sim_{turn}_{}", before + 1) }
+    if before == 0 { format!("{ids}_{turn}") } else { format!("{ids}_{turn}_{}", before + 1) }
 }
 
 /// An answer that is being sent.

@@ -10,6 +10,7 @@ use std::thread::JoinHandle;
 
 use tapline_recording::Redactor;
 use tokio::sync::oneshot;
+use uuid::Uuid;
 
 use crate::agents::logins;
 use crate::error::SimError;
@@ -52,12 +53,15 @@ pub struct SimOptions {
     pub on_request: Option<fn(&Logged)>,
     /// The HOME to use. The default is a new one, which is removed with the sim.
     pub home: Option<PathBuf>,
+    /// Whether no other sim has the same ids of messages and calls. Otherwise they are the same each time.
+    pub unique_ids: bool,
 }
 
 impl Default for SimOptions {
     fn default() -> Self {
         let redactor = Redactor::default();
-        Self { listen: (Ipv4Addr::LOCALHOST, 0).into(), log: None, keep: true, redactor, on_request: None, home: None }
+        let listen = (Ipv4Addr::LOCALHOST, 0).into();
+        Self { listen, log: None, keep: true, redactor, on_request: None, home: None, unique_ids: false }
     }
 }
 
@@ -80,8 +84,11 @@ impl Sim {
         let address = listener.local_addr().map_err(fail)?;
         let log = options.log.as_deref().map(create_log).transpose()?;
         let home = home::Folder::make(options.home, address)?;
-        let journal =
-            Arc::new(Journal::new(scenario, log.map(|log| (log, options.redactor)), options.keep, options.on_request));
+        let mut journal = Journal::new(scenario, log.map(|log| (log, options.redactor)), options.keep, options.on_request);
+        if options.unique_ids {
+            journal.ids += &format!("_{:08x}", Uuid::new_v4().as_fields().0);
+        }
+        let journal = Arc::new(journal);
         let (stop, stopped) = oneshot::channel::<()>();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(SimError::Thread)?;
         let served = Arc::clone(&journal);

@@ -4,6 +4,7 @@ use super::Habits;
 
 pub(super) const HABITS: Habits = Habits {
     headless: "claude -p",
+    key: "ANTHROPIC_API_KEY",
     streams: "`claude -p --output-format stream-json` (or json)",
     supported: "1.0",
     tested: ("1.0.128", "2.1.325"),

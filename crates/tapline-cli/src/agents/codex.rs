@@ -6,6 +6,7 @@ use super::Habits;
 
 pub(super) const HABITS: Habits = Habits {
     headless: "codex exec",
+    key: "CODEX_API_KEY",
     streams: "`codex exec --json`",
     supported: "0.44",
     tested: ("0.166.0", "0.166.0"),

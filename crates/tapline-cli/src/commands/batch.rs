@@ -26,7 +26,7 @@ use crate::args::batch::{Batch as Args, JobDefaults, Told};
 use crate::args::run::span;
 use crate::output::OutputFile;
 use crate::signals::Signals;
-use crate::{agents, ci, config, exit, output, push, secrets, store};
+use crate::{agents, ci, config, errors, exit, output, push, secrets, store};
 use show::Show;
 pub(super) use show::time_of;
 
@@ -202,7 +202,7 @@ type Advice = fn(Agent, &Mistake) -> String;
 
 /// The advice for a new batch: as for `tapline run`.
 fn advice(agent: Agent, mistake: &Mistake) -> String {
-    agents::how_to_get(agent, mistake.exit_code)
+    agents::how_to_get(agent, mistake.exit_code, mistake.names_program.then_some("`bin` or --bin"))
 }
 
 /// Lists mistakes, and says that nothing was started because of them.
@@ -248,8 +248,19 @@ fn read(file: &Path, defaults: &JobDefaults, on: RunsOn) -> Result<Plan> {
                 advice,
             )
         }
-        error => error.into(),
+        error => unread(error),
     })
+}
+
+/// Says why a job file is not read.
+fn unread(error: JobFileError) -> anyhow::Error {
+    match error {
+        JobFileError::Read { path, error } => {
+            let name = output::quoted(&path.display().to_string());
+            errors::unreadable(error, "job file", &path, &format!("`tapline batch --example > {name}` writes an example"))
+        }
+        error => error.into(),
+    }
 }
 
 /// The flags, as values of jobs.
@@ -282,7 +293,7 @@ fn dry_run(file: &Path, defaults: &JobDefaults, on: RunsOn, store: &Store) -> Re
     let missing = match Plan::read_for(file, &values(defaults)?, on) {
         Ok(plan) => return show_plan(&plan.steps(), &count_of(plan.len(), "job"), store).map(|()| 0),
         Err(JobFileError::Wrong(mistakes)) => mistakes,
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(unread(error)),
     };
     // If the file itself is wrong, this says so.
     let plan = read(file, defaults, RunsOn::Nowhere)?;

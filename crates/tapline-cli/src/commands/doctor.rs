@@ -14,7 +14,7 @@ use tapline_protocol::Agent;
 use tapline_runner::{Process, bin_variable, locate, package, reaches_all};
 use tapline_session::policy::VersionRange;
 use tapline_session::render::Style;
-use tapline_session::text::{one_line, with_causes};
+use tapline_session::text::{one_line, with_causes, wrap};
 
 use crate::agents::habits;
 use crate::args::Doctor;
@@ -22,6 +22,8 @@ use crate::{ci, config, exit, output, store};
 
 /// How long a program may take to print its version.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The columns before the text of a finding.
+const MARGIN: usize = 13;
 
 /// The tone of a finding.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -68,7 +70,8 @@ pub(crate) fn run(args: &Doctor) -> Result<u8> {
         writeln!(out, "{}", json!({ "ok": ok, "tapline": env!("CARGO_PKG_VERSION"), "findings": list }))?;
     } else {
         let style = args.look.style();
-        out.write_all(render(&findings, style).as_bytes())?;
+        let columns = if output::is_terminal() { output::size().0 } else { usize::MAX };
+        out.write_all(render(&findings, style, columns).as_bytes())?;
     }
     out.flush()?;
     for finding in findings.iter().filter(|finding| finding.mood == Mood::Bad) {
@@ -84,7 +87,7 @@ fn facts(finding: &Finding) -> Value {
     facts
 }
 
-fn render(findings: &[Finding], style: Style) -> String {
+fn render(findings: &[Finding], style: Style, columns: usize) -> String {
     let Style { green, yellow, red, dim, reset, .. } = style;
     let mut out = format!("{dim}tapline {}{reset}\n", env!("CARGO_PKG_VERSION"));
     for finding in findings {
@@ -93,9 +96,13 @@ fn render(findings: &[Finding], style: Style) -> String {
             Mood::Advice => (yellow, "!"),
             Mood::Bad => (red, "✗"),
         };
-        let _ = writeln!(out, "{colour}{mark}{reset} {:<10} {}", finding.about, one_line(&finding.text));
-        if let Some(advice) = &finding.advice {
-            let _ = writeln!(out, "{:13}{dim}{}{reset}", "", one_line(advice));
+        let _ = write!(out, "{colour}{mark}{reset} {:<10} ", finding.about);
+        let text = one_line(&finding.text);
+        out += &wrap(&text, columns.saturating_sub(MARGIN)).join(&format!("\n{:MARGIN$}", ""));
+        out.push('\n');
+        let advice = finding.advice.as_deref().map(one_line);
+        for line in advice.iter().flat_map(|advice| wrap(advice, columns.saturating_sub(MARGIN))) {
+            let _ = writeln!(out, "{:MARGIN$}{dim}{line}{reset}", "");
         }
     }
     out
@@ -228,4 +235,25 @@ fn terminal(args: &Doctor) -> Finding {
         ("stdout is not a terminal: lines, no colour".to_owned(), json!({ "columns": null, "rows": null }))
     };
     Finding { about: "terminal", mood: Mood::Good, text, advice: None, facts }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_broken_between_words() {
+        let words = "newer than the last version that tapline was tested with: nothing is lost";
+        let finding = Finding {
+            about: "claude",
+            mood: Mood::Advice,
+            text: format!("2.1.999 · {words}"),
+            advice: Some(words.to_owned()),
+            facts: json!({}),
+        };
+        let shown = render(&[finding], Style::plain(), 40);
+        assert!(shown.lines().all(|line| line.chars().count() <= 40), "{shown}");
+        assert_eq!(shown.split_whitespace().collect::<Vec<_>>().join(" ").matches(words).count(), 2, "{shown}");
+        assert!(shown.lines().skip(2).all(|line| line.starts_with(&" ".repeat(MARGIN))), "{shown}");
+    }
 }

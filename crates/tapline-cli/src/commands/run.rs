@@ -165,6 +165,8 @@ async fn pause(wait: Duration, signals: &Signals, show: &mut Show) -> bool {
     let until = Instant::now() + wait;
     let mut first = true;
     while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+        // The first line says what was asked for, however long it took to get here.
+        let left = if first { wait } else { left };
         show.waiting(left, std::mem::take(&mut first));
         tokio::select! {
             () = tokio::time::sleep(left.min(Duration::from_secs(1))) => {}

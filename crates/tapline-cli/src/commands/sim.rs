@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Sim) -> Result<u8> {
     let extra = args.env.iter().map(|entry| variable(entry)).collect::<Result<Vec<_>>>()?;
     let on_request = args.verbose.then_some(tell_request as fn(&Logged));
     let log = args.log.clone().map(|path| if path == Path::new("-") { "/dev/stdout".into() } else { path });
-    let options = SimOptions { keep: false, on_request, home: args.home.clone(), ..SimOptions::default() };
+    let options = SimOptions { keep: false, on_request, home: args.home.clone(), unique_ids: true, ..SimOptions::default() };
     let redactor = if log.is_some() { secrets::redactor()? } else { options.redactor.clone() };
     let options = SimOptions { log, redactor, ..options };
     let options = SimOptions { listen: args.listen.unwrap_or(options.listen), ..options };

@@ -272,7 +272,7 @@ fn a_dry_run_shows_the_plan_where_the_agent_is_not_installed() {
 fn an_agent_that_is_not_installed_is_told_as_by_run_before_anything_starts() {
     let folder = Folder::new("batch-missing");
     let jobs = folder.file("jobs.csv", "n\na\nb\n");
-    let missing = folder.path("no-such-agent");
+    let missing = "no-such-agent-anywhere".to_owned();
     let home = folder.path("home");
     let mut single = command(&["run", "--bin", &missing, "x"]);
     let single = ran(single.env("TAPLINE_HOME", &home).output().unwrap());

@@ -123,6 +123,32 @@ fn no_page_has_a_link_in_a_code_block() {
     }
 }
 
+/// Where a heading can be linked to, as GitHub has it.
+fn anchors(text: &str) -> Vec<String> {
+    let is_kept = |c: &char| c.is_alphanumeric() || " -_".contains(*c);
+    let heads = text.split("\n```").step_by(2).flat_map(str::lines).filter(|line| line.starts_with('#'));
+    let slug = |line: &str| line.trim_start_matches('#').trim().to_lowercase().chars().filter(is_kept).collect::<String>();
+    heads.map(|line| slug(line).replace(' ', "-")).collect()
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let others = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "BENCHMARKS.md", "CHANGELOG.md", "python/README.md"];
+    for page in pages().chain(others.map(|name| root().join(name))) {
+        let text = std::fs::read_to_string(&page).unwrap();
+        let links = text.split("\n```").step_by(2).flat_map(|part| part.split("](").skip(1));
+        for link in links.filter_map(|rest| rest.split([')', ' ']).next()).filter(|link| !link.contains(':')) {
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { page.clone() } else { page.parent().unwrap().join(file) };
+            assert!(target.exists(), "{}: {link}", page.display());
+            if !anchor.is_empty() {
+                let there = anchors(&std::fs::read_to_string(&target).unwrap());
+                assert!(there.iter().any(|known| known == anchor), "{}: {link}: there are {there:?}", page.display());
+            }
+        }
+    }
+}
+
 /// The topics that `tapline help` lists.
 fn topics() -> Vec<String> {
     let help = tapline(&["help"]).out;

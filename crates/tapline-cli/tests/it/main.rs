@@ -93,4 +93,6 @@ mod viewing;
 #[cfg(test)]
 mod watching;
 #[cfg(test)]
+mod wording;
+#[cfg(test)]
 mod workflows;

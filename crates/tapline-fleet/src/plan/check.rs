@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use tapline_runner::StartError;
+use tapline_runner::{RunOption, StartError};
+use tapline_session::policy::unknown_mode;
 use tapline_session::text::with_causes;
 
 use super::{Entry, Plan, RunsOn};
@@ -24,15 +25,19 @@ impl Checks {
         Self { on, repositories: BTreeMap::new() }
     }
 
-    /// Says what keeps a job from being started, if anything does.
-    fn start(&mut self, job: &Job, reading: &Reading<'_>) -> Option<(Fault, Option<StartError>)> {
+    /// Says what keeps a job from being started. If its values are not all right, only what does not depend on them is checked.
+    fn start(&mut self, job: &Job, reading: &Reading<'_>, sound: bool) -> Vec<(Fault, Option<StartError>)> {
+        let (agent, is_here) = (job.agent(), self.on == RunsOn::ThisMachine);
         let of_machine = |error: &StartError| {
             matches!(error, StartError::NotFound { .. } | StartError::NotExecutable { .. } | StartError::Cwd { .. })
         };
+        let error = agent.check().err().filter(|error| is_here || !of_machine(error));
+        let refuses_mode = matches!(&error, Some(StartError::Refused(refusal)) if refusal.option == RunOption::PermissionMode);
+        let is_told = matches!(&error, Some(StartError::Cwd { .. })) && sound;
         // A folder that is not known yet cannot be checked, and the default is there.
-        if let Err(error) = job.agent().check()
-            && (self.on == RunsOn::ThisMachine || !of_machine(&error))
-        {
+        let folder = agent.check_cwd().err().filter(|_| is_here && !is_told);
+        let mut found = Vec::new();
+        for error in error.filter(|_| sound).into_iter().chain(folder) {
             let keys = match &error {
                 StartError::NotFound { .. } | StartError::NotExecutable { .. } => vec!["bin".to_owned()],
                 StartError::Cwd { .. } => vec!["folder".to_owned()],
@@ -41,12 +46,18 @@ impl Checks {
                 }
                 _ => Vec::new(),
             };
-            return Some((Fault { keys, why: with_causes(&error) }, Some(error)));
+            found.push((Fault { keys, why: with_causes(&error) }, Some(error)));
         }
+        let mode = job.options.permission_mode.as_deref().filter(|_| !refuses_mode).and_then(unknown_mode);
+        found.extend(mode.map(|why| (Fault::of_key("permission_mode", why), None)));
         let is_known = !["folder", "base"].iter().any(|key| reading.later.contains(*key));
-        let rule = job.worktree.as_ref().filter(|_| is_known && self.on == RunsOn::ThisMachine)?;
-        let keys = ["worktree", "folder", "base"].map(str::to_owned).to_vec();
-        self.repository(job, rule).map(|why| (Fault { keys, why }, None))
+        if let Some(rule) = job.worktree.as_ref().filter(|_| sound && found.is_empty() && is_known && is_here)
+            && let Some(why) = self.repository(job, rule)
+        {
+            let keys = ["worktree", "folder", "base"].map(str::to_owned).to_vec();
+            found.push((Fault { keys, why }, None));
+        }
+        found
     }
 
     fn repository(&mut self, job: &Job, rule: &WorktreeRule) -> Option<String> {
@@ -87,9 +98,9 @@ impl Plan {
         let job = reading.job(node.name.clone(), node.step.clone());
         let sound = reading.faults.len() == before;
         let mistake = |fault: Fault| Mistake::new(entry.place_of(&node.place, &fault.keys), fault.why);
-        let started = if sound { checks.start(&job, &reading) } else { None };
+        let started = checks.start(&job, &reading, sound);
         let mut mistakes: Vec<Mistake> = reading.faults.into_iter().map(mistake).collect();
-        if let Some((fault, error)) = started {
+        for (fault, error) in started {
             let (agent, exit_code) = match &error {
                 Some(error @ (StartError::NotFound { .. } | StartError::NotExecutable { .. })) => {
                     (Some(job.agent), error.exit_code())

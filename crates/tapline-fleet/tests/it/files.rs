@@ -15,10 +15,15 @@ fn each_row_that_is_wrong_is_named_with_its_reason() {
          a,say e,1m,claude,.\n\
          f,say f\n",
     );
+    let folder = format!(
+        "jobs.csv, line 5: cannot use the folder {}: No such file or directory (os error 2)",
+        stage.path("nowhere").display()
+    );
     let expected = [
         "jobs.csv, line 3: timeout: `soon` is not a time: write it like 90s, 10m or 1h30m",
         "jobs.csv, line 4: prompt: there is none",
         "jobs.csv, line 5: agent: `gemini` is not one of claude, codex",
+        &folder,
         "jobs.csv, line 6: the name `a` is taken by jobs.csv, line 2: give it another `name`",
         "jobs.csv, line 7: it has 2 fields, but there are 5 columns",
     ];
@@ -75,7 +80,7 @@ fn mistakes_in_toml() {
     }
     let broken = stage.faults("jobs.toml", "[[job]]\nname = \"a\"\nprompt = \n");
     assert!(broken[0].starts_with("jobs.toml, line 3: "), "{broken:?}");
-    assert_eq!(stage.faults("jobs.toml", ""), ["jobs: it has no jobs"]);
+    assert_eq!(stage.faults("jobs.toml", ""), ["jobs.toml: it has no jobs"]);
     assert_eq!(
         stage.faults("jobs.toml", "[[job]]\nprompt = \"x\"\nfolder = \"nowhere\"\n").len(),
         1,
@@ -183,10 +188,13 @@ fn a_mistake_is_told_once_where_it_stands_and_in_the_order_of_the_file() {
         promt = "x"
         agent = "claude"
     "#;
+    let folder = stage.path("nowhere").display().to_string();
+    let folder = format!("jobs.toml, [defaults]: cannot use the folder {folder}: No such file or directory (os error 2)");
     let expected = [
         "rows.csv, line 3: timeout: `soon` is not a time: write it like 90s, 10m or 1h30m",
         "jobs.toml, job 1 (`first`): retry: `twice` is not a whole number",
         "jobs.toml, [defaults]: labels: a list of texts is expected, such as [\"repo=api\", \"gpu=yes\"]",
+        &folder,
         "jobs.toml, [defaults]: retry_delay: `later` is not a time: write it like 90s, 10m or 1h30m",
         "jobs.toml, [defaults]: agent: `clod` is not one of claude, codex",
         "jobs.toml, job 2 (`second`): max_turns: `many` is not a whole number",

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tapline_recording::Stream;
 use tapline_session::Step;
+use tapline_session::permission::Ruling;
 use tokio::time::Instant;
 
 use super::state::{Driver, Writing};
@@ -74,6 +75,10 @@ impl<T: Transport> Driver<T> {
     fn follow(&mut self, outcome: Outcome) {
         for settled in &outcome.settled {
             self.journal.decide(settled);
+            // The result of a denied call can be read before it is noted that the answer was sent.
+            if let Some(request) = settled.request_id.as_ref().filter(|_| settled.ruling == Ruling::Deny) {
+                self.fold.refuse(request);
+            }
         }
         for update in outcome.updates {
             self.tell(update);

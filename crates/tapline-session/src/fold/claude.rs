@@ -54,7 +54,10 @@ impl Fold {
                 );
             }
             Event::CompactBoundary(event) => out.notice(Level::Info, around::compacted(event)),
-            Event::ControlRequest(event) => out.push(around::question(event)),
+            Event::ControlRequest(event) => {
+                self.asks(event);
+                out.push(around::question(event));
+            }
             Event::ToolProgress(event) => out.push(What::Progress(around::progress(event))),
 
             Event::LocalCommandOutput(event) => out.say(Level::Info, event.content.as_deref()),

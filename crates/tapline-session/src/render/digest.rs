@@ -80,7 +80,8 @@ pub fn digest(report: &Report, failed_for: Option<&str>, denied: &[String], advi
     }
     let failed = failed.iter().filter(|call| call.status == CallStatus::Error).collect::<Vec<_>>();
     list(&mut out, "Failed calls", failed.iter().map(|call| inline(&format!("{} {}", call.name, call.title))));
-    let warnings = verdict.warnings.iter().map(|warning| format!("{}: {}", warning.code, inline(&warning.message)));
+    let warnings = verdict.warnings_for_people();
+    let warnings = warnings.iter().map(|warning| format!("{}: {}", warning.code, inline(&warning.message)));
     list(&mut out, "Warnings", warnings);
     out
 }

@@ -1,11 +1,12 @@
-//! One line per step, for logs: nothing is drawn over and nothing is cut. The caller puts the time before each line.
+//! One line per step, for logs: nothing is drawn over and nothing is cut. Only what the agent writes to people keeps its own
+//! lines. The caller puts the time before each line.
 
-use super::marks::{Shown, output_of, session_lines, show, thought};
+use super::marks::{Shown, failure_of, output_of, session_lines, show, thought};
 use super::summary::{turn_line, verdict_line, verdict_lines};
 use super::{Render, Style, TerminalOptions};
 use crate::fold::Summary;
 use crate::step::{CallAnswer, CallStatus, Step};
-use crate::text::{indent, one_line};
+use crate::text::{indent, one_line, visible};
 
 /// The renderer of lines.
 pub(super) struct Lines {
@@ -33,8 +34,10 @@ impl Lines {
             }
             Shown::Prompt(text) => marked(dim, "›", text),
             Shown::Text(said) if said.text.trim().is_empty() => None,
-            Shown::Text(said) => Some(one_line(said.text.trim())),
-            Shown::Thinking(said) if self.options.thinking => marked(dim, "·", said.text.trim()),
+            Shown::Text(said) => Some(passage(&said.text, step.depth)),
+            Shown::Thinking(said) if self.options.thinking => {
+                Some(format!("{dim}·{reset} {}", passage(&said.text, step.depth)))
+            }
             Shown::Thinking(said) => marked(dim, "·", &thought(said)),
             Shown::Call(call) => marked(cyan, "▸", &format!("{}: {}", call.doing, call.title)),
             Shown::Answer(answer) => {
@@ -45,9 +48,9 @@ impl Lines {
                 marked(colour, mark, &told(answer))
             }
             Shown::Turn(turn) => {
-                let message = turn.message.as_ref().filter(|_| !turn.repeats_text);
+                let message = failure_of(turn).filter(|_| !turn.repeats_text);
                 let said = message.map(|text| format!("{red}✗{reset} {}\n", one_line(text)));
-                let news = turn.news().map(|text| one_line(text) + "\n");
+                let news = turn.news().map(|text| passage(text, step.depth) + "\n");
                 let before = said.or(news).unwrap_or_default();
                 Some((before + &turn_line(turn, self.options.style)).trim_end().to_owned())
             }
@@ -55,6 +58,12 @@ impl Lines {
             Shown::Partial(_) | Shown::Nothing => None,
         }
     }
+}
+
+/// Returns a text of the agent with its own lines. All but the first are indented, so that one sees where a step begins.
+fn passage(text: &str, depth: usize) -> String {
+    let next = format!("\n{}", indent(depth + 1));
+    visible(text.trim()).lines().map(str::trim_end).collect::<Vec<_>>().join(&next)
 }
 
 /// Describes the outcome of a call, with the output of a failed one.

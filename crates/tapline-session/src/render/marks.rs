@@ -92,7 +92,7 @@ pub(super) enum Shown<'s> {
 pub(super) fn show(step: &Step) -> Shown<'_> {
     match &step.what {
         What::Session(info) if info.first => Shown::Session(info),
-        What::Prompt { text } if !text.trim().is_empty() => Shown::Prompt(text.trim()),
+        What::Prompt { text } if !text.trim().is_empty() && !is_interrupt(text) => Shown::Prompt(text.trim()),
         What::Text(said) => Shown::Text(said),
         What::Thinking(said) if !said.text.trim().is_empty() => Shown::Thinking(said),
         What::Call(call) => Shown::Call(call),
@@ -162,6 +162,19 @@ fn remark_on(what: &What, line: u64) -> Option<Remark> {
         | What::Item(_)
         | What::Quiet { .. } => None,
     }
+}
+
+/// Returns whether a prompt only says that somebody interrupted the agent, who knows it.
+fn is_interrupt(prompt: &str) -> bool {
+    prompt.starts_with("[Request interrupted by user") && prompt.trim_end().ends_with(']')
+}
+
+/// Returns why a turn failed, for people. The agent's own diagnostics about an interrupted turn help nobody.
+pub(super) fn failure_of(turn: &Turn) -> Option<&String> {
+    let is_noise = |message: &String| {
+        message.starts_with("[ede_diagnostic]") && (turn.is_aborted() || message.contains("result_type=user"))
+    };
+    turn.message.as_ref().filter(|message| !is_noise(message))
 }
 
 /// Rewords an agent's one-word name of an API error.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::Style;
-use super::marks::{Hints, behind_earlier_run, session_lines};
+use super::marks::{Hints, behind_earlier_run, failure_of, session_lines};
 use crate::fold::Summary;
 use crate::host::without_earlier_run;
 use crate::ledger::Ledger;
@@ -84,7 +84,7 @@ fn reason_lines(summary: &Summary, style: Style, width: Option<usize>) -> String
 
 /// Returns the end of a transcript: what went wrong, if no turn has said so, and the verdict.
 pub(super) fn verdict_lines(summary: &Summary, style: Style, width: Option<usize>) -> String {
-    let told = summary.last_turn.as_ref().is_some_and(|turn| turn.message.is_some());
+    let told = summary.last_turn.as_ref().is_some_and(|turn| failure_of(turn).is_some());
     let reason = if told { String::new() } else { reason_lines(summary, style, width) };
     rejected_lines(summary, style, width) + &reason + &fitted(&verdict_line(summary, style), width)
 }
@@ -220,12 +220,13 @@ pub fn render_summary(report: &Report, summary: &Summary, style: Style, width: O
     let stream = &report.stream;
     let plural = |count: u64, noun: &str| format!("{} {noun}{}", grouped(count), if count == 1 { "" } else { "s" });
     row("stream", format!("{} · {}", plural(stream.lines.total, "line"), plural(stream.bytes, "byte")));
-    for warning in report.verdict.warnings.iter().take(WARNINGS) {
+    let warnings = report.verdict.warnings_for_people();
+    for warning in warnings.iter().take(WARNINGS) {
         let line = warning.line.map(|line| format!("line {line}: ")).unwrap_or_default();
         row("!", format!("{}: {line}{}", warning.code, warning.message));
     }
-    if report.verdict.warnings.len() > WARNINGS {
-        let more = count_of(report.verdict.warnings.len() - WARNINGS, "more warning");
+    if warnings.len() > WARNINGS {
+        let more = count_of(warnings.len() - WARNINGS, "more warning");
         row("!", format!("… and {more}{}", hints.warnings));
     }
     out + &answer_lines(report, style, width, hints)

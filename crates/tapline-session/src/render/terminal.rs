@@ -13,7 +13,7 @@ use tapline_protocol::Moment;
 use super::changes::{diff, edits};
 use super::column::{Column, Times};
 use super::live::Live;
-use super::marks::{Hints, Shown, behind_earlier_run, output_of, session_lines, show, thought};
+use super::marks::{Hints, Shown, behind_earlier_run, failure_of, output_of, session_lines, show, thought};
 use super::summary::{doubt_lines, fitted, turn_line, verdict_line, verdict_lines};
 use super::typing::Typing;
 use super::{Render, Style};
@@ -409,9 +409,7 @@ impl Terminal {
         for text in self.live.drain_own() {
             out += &self.marked(0, self.style().yellow, "?", &format!("unanswered: {text}"));
         }
-        // The agent's own diagnostics about an aborted turn help nobody.
-        let noise = |message: &String| turn.is_aborted() && message.starts_with("[ede_diagnostic]");
-        if let Some(message) = turn.message.as_ref().filter(|message| !turn.repeats_text && !noise(message)) {
+        if let Some(message) = failure_of(turn).filter(|_| !turn.repeats_text) {
             let red = self.style().red;
             out += self.gap();
             out += &self.marked(0, red, "✗", message);

@@ -59,6 +59,19 @@ fn a_streamed_message_is_what_the_messages_api_sends() {
 }
 
 #[test]
+fn ids_are_the_same_each_time_unless_they_are_to_be_unique() {
+    let id = |unique_ids: bool| {
+        let scenario = tapline_sim::Scenario::parse("[[turn]]\ntext = \"x\"\n").unwrap();
+        let options = tapline_sim::SimOptions { unique_ids, ..tapline_sim::SimOptions::default() };
+        let sim = Sim::start_with(scenario, options).unwrap();
+        ask(&sim, "go", 0);
+        sim.requests()[0].answer.as_ref().unwrap().id.clone()
+    };
+    assert_eq!((id(false).as_str(), id(false).as_str()), ("msg_sim_1", "msg_sim_1"));
+    assert_ne!(id(true), id(true));
+}
+
+#[test]
 fn an_answer_tells_the_kinds_of_cache_writes_and_the_web_searches_apart() {
     let scenario = "[[turn]]\ntext = \"x\"\nmodel = \"m\"\nusage = { cache_creation_input_tokens = 20, ephemeral_1h_input_tokens = 5, web_search_requests = 2 }\n";
     let sim = Sim::start(scenario).unwrap();

@@ -117,8 +117,9 @@ impl Attempt<'_> {
     }
 
     fn not_started(&self, error: &StartError) -> Ended {
+        let path = self.args.whose.bin.as_ref().filter(|bin| bin.components().count() > 1);
         Ended {
-            advice: Some(how_to_get(self.plan.kind, error.exit_code())),
+            advice: Some(how_to_get(self.plan.kind, error.exit_code(), path.map(|_| "--bin"))),
             code: error.exit_code(),
             ..self.never_ran(with_causes(error))
         }

@@ -90,7 +90,7 @@ pub(super) async fn conclude(
     let asked_for = Started { whose: &args.whose, told: &args.told, extra: &args.extra };
     let redactor = show.redactor.clone();
     let denied = show.denials.told(&asked_for, redactor.as_ref());
-    denied.told(show.is_in_log()).iter().for_each(|call| show.note(call));
+    denied.told(show.has_shown()).iter().for_each(|call| show.note(call));
     denied.advice.iter().for_each(|advice| show.block(advice));
     let warned = exit::warning(&told.verdict, &args.ending.fail_on, args.ending.require_clean).filter(|_| code == 0);
     if !human {
@@ -115,6 +115,10 @@ pub(super) async fn conclude(
         if let Some(advice) = advice.or_else(|| advise(told, args)) {
             show.note(&advice);
         }
+    }
+    if report.run.attempts > 1 {
+        let how = if failure.is_some() { "failed" } else { "succeeded" };
+        show.note(&format!("the last of {} attempts {how}", report.run.attempts));
     }
     let warned_of = warned.as_ref().map(exit::warned);
     if let Some(warning) = warned {
@@ -214,7 +218,10 @@ fn advise(report: &Report, args: &Run) -> Option<String> {
     }
     match report.verdict.category? {
         Category::Auth => {
-            Some(format!("log in by starting `{agent}` once, or set its API key (--env NAME=VALUE){}", key(report)))
+            let variable = habits(args.whose.agent).key;
+            let log_in =
+                format!("log in by starting `{agent}` once, or `export {variable}=…` in the shell that starts tapline");
+            Some(log_in + &key(report))
         }
         Category::Billing => {
             Some(format!("check the billing of the account{}", key(report))).filter(|_| !key(report).is_empty())

@@ -112,9 +112,9 @@ impl Show {
         self.live
     }
 
-    /// Returns whether the log of a CI system has the view, with everything else.
-    pub(super) fn is_in_log(&self) -> bool {
-        self.is_human() && ci::is_log() && !self.out.is_file()
+    /// Returns whether who reads stderr has seen the view: both are on one terminal, in one file, or in the log of a CI system.
+    pub(super) fn has_shown(&self) -> bool {
+        self.is_human() && (ci::is_log() && !self.out.is_file() || self.out.is_with(&self.err))
     }
 
     fn is_human(&self) -> bool {
@@ -234,8 +234,9 @@ impl Show {
             return self.write(text.as_bytes());
         }
         let time = now().unwrap_or_default();
-        for line in text.split_inclusive('\n').filter(|line| !line.trim().is_empty()) {
-            self.write(format!("{time}  {line}").as_bytes());
+        for line in text.lines().filter(|line| !line.is_empty()) {
+            // A paragraph of the agent's text may end here.
+            self.write(format!("{}\n", format!("{time}  {line}").trim_end()).as_bytes());
         }
     }
 

@@ -1,6 +1,7 @@
 //! What Claude says and calls: messages, tool calls and their results.
 
 use tapline_protocol::claude::content::{Block, Content, ToolResult, ToolUse};
+use tapline_protocol::claude::control::{ControlRequest, HookReply, Request, Response};
 use tapline_protocol::claude::message::{Assistant, User};
 use tapline_protocol::claude::partial::{Partial as WirePartial, StreamEvent};
 use tapline_protocol::claude::system::{ModelRefusal, PermissionDenied};
@@ -155,7 +156,7 @@ impl Fold {
         let is_error = block.is_error == Some(true);
         let failed = ToolResult::is_failure(block.is_error, &text);
         let seen = self.calls.answer(block.tool_use_id.as_ref());
-        let denied = block.tool_use_id.as_ref().is_some_and(|id| self.denied.contains(id));
+        let denied = block.tool_use_id.as_ref().is_some_and(|id| self.denied.contains(id) || failed && self.refusals.tell(id));
         let status = if denied {
             CallStatus::Denied
         } else if failed {
@@ -184,7 +185,7 @@ impl Fold {
             return out.push(What::Orphan(answer));
         }
         answer.duration_ms = call.took(out.record);
-        self.asked.refused |= status == CallStatus::Error && asks_a_person(&call.name);
+        self.asked.refused |= status != CallStatus::Ok && asks_a_person(&call.name);
         answer.name = Some(call.name);
         answer.title = Some(call.title);
         answer.done = Some(call.done);
@@ -198,7 +199,7 @@ impl Fold {
             if call.id.as_ref().is_some_and(|id| self.denied.contains(id)) {
                 answer.status = CallStatus::Denied;
             }
-            self.asked.refused |= answer.status == CallStatus::Error && asks_a_person(&call.name);
+            self.asked.refused |= answer.status != CallStatus::Ok && asks_a_person(&call.name);
             let (name, title) = (Some(call.name.clone()), Some(call.title.clone()));
             out.push_at(line, arrived, What::Answer(CallAnswer { name, title, done: Some(call.done.clone()), ..answer }));
         }
@@ -236,8 +237,33 @@ impl Fold {
         }
     }
 
+    /// Notes which call a request of the agent is about.
+    pub(in crate::fold) fn asks(&mut self, event: &ControlRequest) {
+        let call = if let Some(Request::CanUseTool(ask)) = &event.request {
+            ask.tool_use_id.clone()
+        } else if let Some(Request::HookCallback(ask)) = &event.request {
+            ask.tool_use_id.clone().or_else(|| ask.input.as_ref()?.text_of("tool_use_id"))
+        } else {
+            None
+        };
+        if let (Some(request), Some(call)) = (&event.request_id, call) {
+            self.refusals.ask(request, &call);
+        }
+    }
+
+    /// Notes that the host refused what the agent asked for in this request.
+    pub fn refuse(&mut self, request_id: &str) {
+        self.refusals.refuse(request_id);
+    }
+
     /// Takes a line that the host sent to the agent. Only messages are part of the conversation, not control requests.
     pub fn sent(&mut self, record: &Record) -> Vec<Step> {
+        if let Some(response) = record.event.as_control_response().and_then(|event| event.response.as_ref())
+            && is_refusal(response)
+            && let Some(request) = &response.request_id
+        {
+            self.refuse(request);
+        }
         let Some(user) = record.event.as_user() else { return Vec::new() };
         if let Some(uuid) = &record.envelope.uuid
             && !(self.turns.seen.insert(("user", uuid)) & self.turns.seen.insert(("sent", uuid)))
@@ -329,6 +355,13 @@ impl Fold {
         };
         out.push(What::Partial(part));
     }
+}
+
+/// Returns whether the host refuses a call: it answers a request for permission, or its hook does.
+fn is_refusal(response: &Response) -> bool {
+    let Some(reply) = &response.response else { return false };
+    let of_hook = || response.payload::<HookReply>()?.hook_specific_output?.text_of("permissionDecision");
+    reply.text_of("behavior").or_else(of_hook).as_deref() == Some("deny")
 }
 
 /// Returns what a step says of its message, if there is something to say.

@@ -1,0 +1,49 @@
+//! Calls that the host refused when it was asked. Some agents list them only at the end of the turn, long after their results.
+
+use std::collections::VecDeque;
+
+use crate::recent::Recent;
+
+/// How many requests may wait for an answer of the host.
+const ASKED: usize = 1_024;
+
+/// What the host was asked, and what it refused.
+#[derive(Debug, Default)]
+pub(super) struct Refusals {
+    /// Requests of the agent, each with the call that it is about.
+    asked: VecDeque<(String, String)>,
+    refused: Recent,
+    /// The calls whose results were reported as denied because of it.
+    told: Recent,
+}
+
+impl Refusals {
+    /// Notes that the agent asks about a call.
+    pub(super) fn ask(&mut self, request: &str, call: &str) {
+        self.asked.push_back((request.to_owned(), call.to_owned()));
+        if self.asked.len() > ASKED {
+            self.asked.pop_front();
+        }
+    }
+
+    /// Notes that the host refused a request.
+    pub(super) fn refuse(&mut self, request: &str) {
+        if let Some((_, call)) = self.asked.iter().find(|(known, _)| known == request) {
+            self.refused.insert(call);
+        }
+    }
+
+    /// Returns whether the failed result of a call is a refusal, and notes that it was reported.
+    pub(super) fn tell(&mut self, call: &str) -> bool {
+        let is_refused = self.refused.contains(call);
+        if is_refused {
+            self.told.insert(call);
+        }
+        is_refused
+    }
+
+    /// Returns whether the result of a call was reported as denied.
+    pub(super) fn is_told(&self, call: &str) -> bool {
+        self.told.contains(call)
+    }
+}
