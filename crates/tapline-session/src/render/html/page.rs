@@ -228,8 +228,11 @@ impl Page {
 
 /// Returns the end of a session as HTML, which is safe to put into a page: what went wrong, if no turn has said so, and the verdict.
 pub fn verdict(summary: &Summary) -> String {
-    let lines = verdict_lines(summary, Style::plain(), None);
-    lines.lines().map(|line| format!("<p class=verdict>{}</p>\n", marked(line.trim()))).collect()
+    let mut html = String::new();
+    for line in verdict_lines(summary, Style::plain(), None).lines() {
+        html.extend(["<p class=verdict>", &marked(line.trim()), "</p>\n"]);
+    }
+    html
 }
 
 /// The page as one text.
