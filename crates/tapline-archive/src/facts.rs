@@ -50,7 +50,9 @@ pub struct Facts {
     pub first: Option<u64>,
     /// When the last line was written.
     pub last: Option<u64>,
-    /// How the file ends.
+    /// For a recording: when its run began, and when it was last heard of.
+    pub run: Option<RecordedRun>,
+    /// How the file ends. For a recording of a run that has ended: how the run ended.
     pub end: End,
     /// The number of lines that could not be read.
     pub damaged: u64,
@@ -77,6 +79,17 @@ pub(crate) struct SoFar {
     pub(crate) results: Vec<(u64, CallEnd)>,
     /// For a recording: up to where what was sent to the agent was read, and how many prompts are in it.
     pub(crate) sent: (u64, u64),
+}
+
+/// When the run of a recording was, in milliseconds since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedRun {
+    /// When it began.
+    pub began: u64,
+    /// When it ended, or else when its last output arrived.
+    pub last: u64,
+    /// Whether it was pushed to this machine, so that the recording can be a copy of another one.
+    pub is_pushed: bool,
 }
 
 /// How a file ends.

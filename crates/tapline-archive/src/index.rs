@@ -4,6 +4,7 @@
 mod copies;
 mod files;
 mod lookup;
+mod surroundings;
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -13,19 +14,19 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
-use tapline_recording::Recording;
 
 use crate::database;
 use crate::error::ArchiveError;
-use crate::facts::{Facts, SoFar, hash_of_bytes};
+use crate::facts::{Facts, hash_of_bytes};
 use crate::places::{Found, Places};
-use crate::prompts::each_prompt;
 use crate::scan::{Job, Scanned, check, scan};
 use crate::sealed::{sealed, unsealed};
-use crate::transcripts::{cut_title, subagent};
+
+pub(crate) use surroundings::PUSHED_HERE;
+use surroundings::{has_end, with_surroundings};
 
 /// The version of the tables and of [`Facts`]. An index of another version is built again.
-const VERSION: i64 = 7;
+const VERSION: i64 = 8;
 /// After this many files, what was read is kept, even if the rest is interrupted.
 const KEPT_EVERY: usize = 256;
 
@@ -42,7 +43,8 @@ CREATE TABLE files (
     offset INTEGER NOT NULL, -- up to where it was read
     chk INTEGER NOT NULL,    -- a hash of its first bytes, and of the last ones before the offset
     session TEXT,            -- none: it is no session
-    last INTEGER NOT NULL,   -- when its last line was written, in milliseconds since 1970
+    last INTEGER NOT NULL,   -- when it was last heard of, in milliseconds since 1970
+    open INTEGER NOT NULL,   -- whether it is a recording that has no end yet
     gone INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX files_by_session ON files (session);
@@ -133,6 +135,7 @@ struct Known {
     check: u64,
     is_session: bool,
     gone: bool,
+    is_open: bool,
 }
 
 impl Index {
@@ -279,7 +282,8 @@ impl Index {
             let path = row.get_ref(0)?.as_blob().map_err(|_| ArchiveError::Damaged)?;
             let Some(at) = left.remove(path) else { return Ok(()) };
             let (known, found) = (known_of(row)?, &places.files[at]);
-            if known.len != found.len || known.mtime != found.mtime || known.gone {
+            let is_same = known.len == found.len && known.mtime == found.mtime;
+            if !is_same || known.gone || known.is_open && has_end(found) {
                 news.push((at, Some(known)));
             }
             Ok(())
@@ -347,10 +351,11 @@ impl Index {
         Ok(updated)
     }
 
-    /// Returns what is known about a file, if it only grew since then.
+    /// Returns what is known about a file, if it only grew since then, or ended.
     fn earlier(&self, found: &Found, known: &Known) -> Result<Option<Scanned>, ArchiveError> {
-        let grew = found.len > known.len && known.is_session && known.offset > 0;
-        if !grew || check(&found.path, known.offset).ok() != Some(known.check) {
+        let is_same = found.len == known.len && found.mtime == known.mtime;
+        let goes_on = (is_same || found.len > known.len) && known.is_session && known.offset > 0;
+        if !goes_on || check(&found.path, known.offset).ok() != Some(known.check) {
             return Ok(None);
         }
         let facts = self.db.query_row(&format!("{FILES} WHERE id = ?"), [known.id], |row| {
@@ -390,7 +395,7 @@ impl Index {
         Ok(self.db.unchecked_transaction()?)
     }
 
-    /// The same for files whose last line was written at this time or later, in milliseconds since 1970.
+    /// The same for files that were heard of at this time or later, in milliseconds since 1970.
     pub(crate) fn each_since(
         &self,
         since: Option<u64>,
@@ -410,7 +415,7 @@ impl Index {
         if since.is_none() && count != wanted { Err(ArchiveError::Damaged) } else { Ok(()) }
     }
 
-    /// Passes on the id of every message of files whose last line was written at this time or later, with its file.
+    /// Passes on the id of every message of files that were heard of at this time or later, with its file.
     pub(crate) fn each_id(&self, since: Option<u64>, mut each: impl FnMut(i64, u64)) -> Result<(), ArchiveError> {
         let mut rows =
             self.db.prepare("SELECT id, ids FROM files JOIN facts ON file = id WHERE session IS NOT NULL AND last >= ?")?;
@@ -461,7 +466,7 @@ impl Index {
 }
 
 /// Asks for what is known about files.
-const KNOWN: &str = "SELECT path, id, len, mtime, offset, chk, session IS NOT NULL, gone FROM files";
+const KNOWN: &str = "SELECT path, id, len, mtime, offset, chk, session IS NOT NULL, gone, open FROM files";
 
 /// Reads what is known about a file.
 fn known_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<Known> {
@@ -473,11 +478,13 @@ fn known_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<Known> {
         check: row.get::<_, i64>(5)?.cast_unsigned(),
         is_session: row.get(6)?,
         gone: row.get(7)?,
+        is_open: row.get(8)?,
     })
 }
 
 /// Asks for files, and what they say.
-const FILES: &str = "SELECT id, path, recording, len, mtime, gone, facts, session, last FROM files JOIN facts ON file = id";
+const FILES: &str =
+    "SELECT id, path, recording, len, mtime, gone, facts, session, last, open FROM files JOIN facts ON file = id";
 
 /// Reads a file from an answer whose first columns are these.
 fn file_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<IndexedFile> {
@@ -500,7 +507,8 @@ fn session_in<'r>(row: &'r rusqlite::Row<'_>) -> Result<&'r str, ArchiveError> {
 /// Reads what a file says from an answer to it, as it was written.
 fn facts_in<'r>(row: &'r rusqlite::Row<'_>, file: &IndexedFile) -> Result<&'r [u8], ArchiveError> {
     let session = session_in(row)?;
-    let row_hash = row_hash(&file.path, file.recording.as_deref(), session, [file.len.cast_signed(), file.mtime, row.get(8)?]);
+    let numbers = [file.len.cast_signed(), file.mtime, row.get(8)?, row.get(9)?];
+    let row_hash = row_hash(&file.path, file.recording.as_deref(), session, numbers);
     let facts = row.get_ref(6)?.as_blob().ok().and_then(|facts| unsealed(facts, row_hash));
     facts.ok_or(ArchiveError::Damaged)
 }
@@ -510,17 +518,20 @@ fn keep(db: &mut Connection, batch: &mut Vec<(&Found, Option<Scanned>)>) -> rusq
     let transaction = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     {
         let mut file = transaction.prepare(
-            "INSERT INTO files (path, recording, len, mtime, offset, chk, session, last, gone) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0) \
+            "INSERT INTO files (path, recording, len, mtime, offset, chk, session, last, open, gone) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0) \
              ON CONFLICT (path) DO UPDATE SET recording = excluded.recording, len = excluded.len, mtime = excluded.mtime, \
-             offset = excluded.offset, chk = excluded.chk, session = excluded.session, last = excluded.last, gone = 0 RETURNING id",
+             offset = excluded.offset, chk = excluded.chk, session = excluded.session, last = excluded.last, \
+             open = excluded.open, gone = 0 RETURNING id",
         )?;
         let mut said = transaction.prepare("INSERT OR REPLACE INTO facts (file, ids, facts) VALUES (?, ?, ?)")?;
         for (found, scanned) in batch.drain(..) {
-            let scanned = scanned.map(|scanned| with_surroundings(found, scanned));
+            // Asked before it is read: an end that comes between is read now and once more next time.
+            let is_open = found.recording.is_some() && !has_end(found);
+            let scanned = with_surroundings(found, scanned);
             let (offset, check) = scanned.as_ref().map_or((0, 0), |scanned| (scanned.offset, scanned.check));
             let session = scanned.as_ref().map(|scanned| scanned.facts.names.get(scanned.facts.session));
             let recording = found.recording.as_ref().map(|folder| folder.as_os_str().as_bytes());
-            let last = scanned.as_ref().and_then(|scanned| scanned.facts.last).unwrap_or(0);
+            let last = scanned.as_ref().map_or(0, |scanned| last_heard(found, &scanned.facts));
             let row = params![
                 found.path.as_os_str().as_bytes(),
                 recording,
@@ -530,8 +541,9 @@ fn keep(db: &mut Connection, batch: &mut Vec<(&Found, Option<Scanned>)>) -> rusq
                 check.cast_signed(),
                 session,
                 last.cast_signed(),
+                is_open,
             ];
-            let numbers = [found.len.cast_signed(), found.mtime, last.cast_signed()];
+            let numbers = [found.len.cast_signed(), found.mtime, last.cast_signed(), is_open.into()];
             let row_hash = row_hash(&found.path, found.recording.as_deref(), session.unwrap_or_default(), numbers);
             let id: i64 = file.query_row(row, |row| row.get(0))?;
             let facts = scanned.map(|scanned| scanned.facts).unwrap_or_default();
@@ -545,29 +557,14 @@ fn keep(db: &mut Connection, batch: &mut Vec<(&Found, Option<Scanned>)>) -> rusq
     transaction.commit()
 }
 
-/// Adds what other files beside this one say: when a recording began, what was asked in it, and of what kind a sub-agent is.
-fn with_surroundings(found: &Found, mut scanned: Scanned) -> Scanned {
-    if let Some(recording) = found.recording.as_ref().and_then(|folder| Recording::open(folder).ok()) {
-        scanned.facts.first.get_or_insert(recording.started().as_millis());
-        let Facts { title, so_far: SoFar { sent: (read, prompts), .. }, .. } = &mut scanned.facts;
-        *read = each_prompt(&recording, *read, |prompt| {
-            *prompts += u64::from(!prompt.is_piped);
-            if title.is_empty() {
-                *title = cut_title(&prompt.text);
-            }
-            true
-        });
-    }
-    if scanned.facts.subagent == 0
-        && let Some(kind) = subagent(&scanned.facts.agent, &found.path)
-    {
-        scanned.facts.subagent = scanned.facts.names.add(&kind);
-    }
-    scanned
+/// Returns when a file was last heard of: no request in it counts for a later time.
+fn last_heard(found: &Found, facts: &Facts) -> u64 {
+    let known = [facts.first, facts.last, facts.run.map(|run| run.last)].into_iter().flatten().max();
+    known.unwrap_or(found.mtime.cast_unsigned() / 1_000_000)
 }
 
 /// Returns a hash of everything in a row apart from its facts, and from whether its file is gone, which changes.
-fn row_hash(path: &Path, recording: Option<&Path>, session: &str, numbers: [i64; 3]) -> u64 {
+fn row_hash(path: &Path, recording: Option<&Path>, session: &str, numbers: [i64; 4]) -> u64 {
     let recording = recording.map_or(&[][..], |folder| folder.as_os_str().as_bytes());
     let numbers = numbers.map(i64::to_le_bytes);
     let parts = [path.as_os_str().as_bytes(), recording, session.as_bytes(), numbers.as_flattened()];

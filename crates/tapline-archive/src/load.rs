@@ -484,12 +484,20 @@ fn pass_on(group: &[(IndexedFile, Facts)], id: &str, parent: Option<&str>, items
     for (file, facts) in group {
         session.add(file, facts);
     }
+    session.add_runs(group);
     let mut calls = Vec::new();
     for item in items {
         let (file, facts) = &group[item.file];
         let names = &facts.names;
         let side = item.has(Marks::SIDE) || facts.subagent != 0;
-        let time = if item.time == 0 { facts.last.unwrap_or(file.mtime.cast_unsigned() / 1_000_000) } else { item.time };
+        let last = || facts.last.or(facts.run.map(|run| run.last)).unwrap_or(file.mtime.cast_unsigned() / 1_000_000);
+        let time = if item.time == 0 { last() } else { item.time };
+        // Of a stream, no line but the first says where it ran, or only its recording does.
+        let (folder, branch) = match item.message {
+            Some(message) if message.folder != 0 => (message.folder, message.branch),
+            Some(_) => (facts.folder, facts.branch),
+            None => (0, 0),
+        };
         let or = |name: u32, other: &'static str| Some(names.get(name)).filter(|name| !name.is_empty()).unwrap_or(other);
         calls.extend(item.message.iter().flat_map(|message| &message.calls).map(|call| (names.get(call.tool), call.ended)));
         let request = Request {
@@ -498,8 +506,8 @@ fn pass_on(group: &[(IndexedFile, Facts)], id: &str, parent: Option<&str>, items
             agent: &facts.agent,
             session: if item.session.is_empty() { id } else { item.session },
             model: item.model,
-            folder: item.message.map_or(&session.folder, |message| names.get(message.folder)),
-            branch: item.message.map_or(&session.branch, |message| names.get(message.branch)),
+            folder: if folder == 0 { &session.folder } else { names.get(folder) },
+            branch: if folder == 0 { &session.branch } else { names.get(branch) },
             subagent: if side { or(facts.subagent, "subagent") } else { "" },
             tokens: item.tokens,
             searches: item.searches.into(),
@@ -537,9 +545,6 @@ impl SessionFacts {
         if is_main && (self.title.is_empty() || facts.titled) {
             self.title.clone_from(&facts.title);
         }
-        if is_main && newer {
-            self.end = facts.end;
-        }
         for limit in &facts.limits {
             // Without a time it was told when the requests were made that have none either.
             let time = if limit.time == 0 { facts.first.unwrap_or(file.mtime.cast_unsigned() / 1_000_000) } else { limit.time };
@@ -555,6 +560,29 @@ impl SessionFacts {
             self.damaged_files.push(DamagedFile { path: file.path.clone(), lines: facts.damaged });
         }
         self.files.push(file.clone());
+    }
+
+    /// Adds when its runs were, and what all of them together were asked. A transcript has all runs of a session, a recording one of
+    /// them. Of a run that was pushed here, the original may be here, too.
+    fn add_runs(&mut self, group: &[(IndexedFile, Facts)]) {
+        let mut sums = [(0, 0); 2];
+        let mut begun = HashSet::new();
+        for (facts, run) in group.iter().filter_map(|(_, facts)| Some((facts, facts.run?))) {
+            self.first = [self.first, Some(run.began)].into_iter().flatten().min();
+            self.last = self.last.max(Some(run.last));
+            if begun.insert((run.is_pushed, run.began)) {
+                let (prompts, busy_ms) = &mut sums[usize::from(run.is_pushed)];
+                *prompts += facts.prompts.max(facts.so_far.sent.1);
+                *busy_ms += facts.busy_ms;
+            }
+        }
+        for (prompts, busy_ms) in sums {
+            (self.prompts, self.busy_ms) = (self.prompts.max(prompts), self.busy_ms.max(busy_ms));
+        }
+        // What was heard of last says how it stands.
+        let main = group.iter().map(|(_, facts)| facts).filter(|facts| facts.subagent == 0);
+        let last = main.max_by_key(|facts| facts.last.max(facts.run.map(|run| run.last)));
+        self.end = last.map_or(End::Unknown, |facts| facts.end);
     }
 }
 

@@ -39,7 +39,7 @@ pub fn measure(index: &Index, prices: &Prices, selection: &Selection, query: &Qu
 }
 
 /// The file that says that a recording was pushed to this machine, and under which name.
-pub const PUSHED_HERE: &str = "push.json";
+pub const PUSHED_HERE: &str = crate::index::PUSHED_HERE;
 /// The file in a recording that is being pushed elsewhere: it says under which name. If that is here, both are one run.
 pub const PUSHED_AS: &str = "pushed-as.json";
 

@@ -117,11 +117,19 @@ impl Recording {
         let mut times = File::open(self.folder.join(TIMES)).ok()?;
         let length = std::fs::metadata(self.stdout()).ok()?.len();
         // In a recording without an end, one of the two files may be ahead of the other.
-        if self.end.as_ref().is_some_and(|end| end.lost.is_empty()) && last_end(&mut times).is_some_and(|end| end != length) {
+        if self.end.as_ref().is_some_and(|end| end.lost.is_empty())
+            && last_piece(&mut times).is_some_and(|last| last.end != length)
+        {
             return None;
         }
         times.seek(SeekFrom::Start(0)).ok()?;
         Some(Arrivals::new(times, Stream::Stdout, self.started()))
+    }
+
+    /// Returns when the last output arrived that `times` lists.
+    pub fn last_arrival(&self) -> Option<Moment> {
+        let mut times = File::open(self.folder.join(TIMES)).ok()?;
+        last_piece(&mut times).map(|piece| self.started().after(piece.at))
     }
 
     /// Returns when each part of the input was sent. `None` if `times` is missing.
@@ -172,15 +180,15 @@ const TIMES: &str = "times";
 /// The last piece of the output is searched for only in this many bytes at the end of `times`.
 const TAIL: u64 = 64 << 10;
 
-/// Returns where the last piece of the output ends.
-fn last_end(times: &mut File) -> Option<u64> {
+/// Returns the last piece of the output.
+fn last_piece(times: &mut File) -> Option<TimedPiece> {
     let start = times.metadata().ok()?.len().saturating_sub(TAIL);
     times.seek(SeekFrom::Start(start)).ok()?;
     let mut tail = Vec::new();
     times.take(TAIL).read_to_end(&mut tail).ok()?;
     // The first line may be cut off.
     let pieces = tail.split_inclusive(|byte| *byte == b'\n').skip(usize::from(start > 0)).filter_map(piece);
-    pieces.filter(|piece| piece.stream == Stream::Stdout).last().map(|piece| piece.end)
+    pieces.filter(|piece| piece.stream == Stream::Stdout).last()
 }
 
 fn text(value: Value<'_>, key: &str) -> Option<String> {

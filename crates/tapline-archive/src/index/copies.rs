@@ -6,8 +6,8 @@ use crate::error::ArchiveError;
 use crate::sealed;
 
 impl Index {
-    /// Returns the ids of messages that occur more than once, in order, each time with its file: of files whose last line was
-    /// written at this time or later, in milliseconds since 1970.
+    /// Returns the ids of messages that occur more than once, in order, each time with its file: of files that were heard of at
+    /// this time or later, in milliseconds since 1970.
     pub(crate) fn copies(&self, since: Option<u64>) -> Result<Vec<(u64, i64)>, ArchiveError> {
         let Some(folder) = self.folder.as_ref().filter(|_| since.is_none()) else { return self.find_copies(since) };
         let stamp: i64 = self.db.query_row("SELECT coalesce(max(stamp), 0) FROM counted", [], |row| row.get(0))?;

@@ -27,6 +27,8 @@ mod reports;
 #[cfg(test)]
 mod retelling;
 #[cfg(test)]
+mod runs;
+#[cfg(test)]
 mod search;
 #[cfg(test)]
 mod tempdir;

@@ -5,7 +5,7 @@ mod picker;
 mod shown;
 
 use std::io::{IsTerminal as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use tapline_archive::sessions::{ListedSession, SessionFilter, SessionState, sessions};
@@ -127,15 +127,19 @@ fn page(session: &ListedSession) -> Result<u8> {
 }
 
 fn tell_resume(session: &ListedSession) -> Result<u8> {
-    print_command(&session.facts.agent, &session.facts.id, &session.facts.folder)
+    let recordings = session.facts.files.iter().filter_map(|file| file.recording.as_deref());
+    print_command(&session.facts.agent, &session.facts.id, &session.facts.folder, recordings)
 }
 
 fn print_resume_command(args: &Sessions, start: &str) -> Result<u8> {
     let found = archive::session(start, &args.paths, args.quiet)?;
-    print_command(&found.agent, &found.id, &found.folder)
+    print_command(&found.agent, &found.id, &found.folder, found.recording.as_deref().into_iter())
 }
 
-fn print_command(agent: &str, id: &str, folder: &str) -> Result<u8> {
+fn print_command<'r>(agent: &str, id: &str, folder: &str, mut recordings: impl Iterator<Item = &'r Path>) -> Result<u8> {
+    if recordings.any(|recording| recording.ends_with(id)) {
+        bail!("the agent of recording {id} began no session that could be resumed: `tapline view {id}` shows what happened");
+    }
     let Some(agent) = Agent::named(agent) else { bail!("no known agent wrote session {id}, so tapline cannot resume it") };
     let mut out = output::stdout();
     writeln!(out, "{}", output::raw(&resume_command(agent, id, folder)))?;

@@ -309,6 +309,38 @@ fn the_command_that_resumes_a_session() {
     assert_eq!(ran.out, "cd /home/dev/codex-fork && codex resume 01a1e4f2-62bd-74e0-8796-d30baa12839d\n", "{}", ran.err);
 }
 
+/// An agent that fails before it says anything is known by its recording only.
+#[test]
+fn a_run_that_never_began_a_session_is_listed_and_cannot_be_resumed() {
+    let user = User::new("none");
+    let name = "2026-11-16T15-18-43Z-0a1b2c3d4e";
+    let meta = r#"{"schema":1,"agent":"claude","argv":["claude","-p","find the zebra"],"cwd":"/home/dev/shop","started_at":"2026-11-16T15:18:43Z"}"#;
+    let end = r#"{"exit_code":1,"duration_ms":2000,"verdict":{"outcome":"incomplete"}}"#;
+    std::fs::create_dir_all(user.folder.path(&format!("tapline/recordings/{name}"))).unwrap();
+    for (file, text) in [("stdout", ""), ("meta.json", meta), ("end.json", end)] {
+        user.folder.file(&format!("tapline/recordings/{name}/{file}"), text);
+    }
+    let listed = user.sessions(&["--failed"]);
+    let [one] = listed.as_slice() else { panic!("{listed:?}") };
+    let keys = ["id", "agent", "state", "title", "project", "first", "last", "prompts", "requests"].map(|key| &one[key]);
+    let wanted = serde_json::json!([
+        name,
+        "claude",
+        "failed",
+        "find the zebra",
+        "shop",
+        "2026-11-16T15:18:43.000Z",
+        "2026-11-16T15:18:45.000Z",
+        1,
+        0
+    ]);
+    assert_eq!(serde_json::json!(keys), wanted);
+    assert_eq!(user.tapline(&["view", name]).code, 0);
+    let ran = user.tapline(&["sessions", "--resume-command", name]);
+    assert_eq!((ran.code, ran.out.as_str()), (2, ""));
+    assert!(ran.err.contains("began no session that could be resumed"), "{}", ran.err);
+}
+
 #[test]
 fn hostile_titles_and_files_that_cannot_be_read() {
     let user = User::new("claude-error");

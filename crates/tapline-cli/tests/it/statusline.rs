@@ -80,6 +80,25 @@ fn it_counts_the_places_that_stats_counts() {
     assert!(ran.out.contains("today $0.0120 "), "{}", ran.out);
 }
 
+/// A run without a tool call has no line with a time.
+#[test]
+fn a_recording_whose_lines_have_no_times_counts_as_in_stats() {
+    let home = Home::new("line-untimed", &[]);
+    let meta = json!({ "schema": 1, "agent": "claude", "argv": ["claude", "-p"], "started_at": now() });
+    home.write("tapline/recordings/one/meta.json", &meta.to_string());
+    home.write("tapline/recordings/one/end.json", &json!({ "exit_code": 0, "duration_ms": 1_000 }).to_string());
+    let usage = json!({ "input_tokens": 1_000, "output_tokens": 1 });
+    let message = json!({ "id": "m1", "model": "claude-opus-5-5", "role": "assistant", "usage": usage, "content": [] });
+    let answer = json!({ "type": "assistant", "session_id": "s-1", "message": message });
+    let result =
+        json!({ "type": "result", "subtype": "success", "is_error": false, "session_id": "s-1", "total_cost_usd": 0.64 });
+    home.write("tapline/recordings/one/stdout", &format!("{answer}\n{result}\n"));
+    let ran = line(&home, b"");
+    assert!(ran.out.starts_with("today $0.64 "), "{}", ran.out);
+    let today = home.stats(&["--by", "day"]);
+    assert_eq!((&today["rows"][0]["cost_usd"], &today["rows"][1]), (&json!(0.64), &Value::Null), "{today}");
+}
+
 #[test]
 fn it_never_fails_because_of_what_it_reads() {
     let home = Home::new("line-bad", &[]);

@@ -162,6 +162,7 @@ fn a_line_arrived_with_the_piece_that_has_its_last_byte() {
         [4, 8, 14, 19, 23].map(|end| arrivals.at(end).map(|at| at.as_millis() - recording.started().as_millis()))
     };
     assert_eq!(told(&recording), [Some(10), Some(20), Some(30), Some(30), Some(40)]);
+    assert_eq!(recording.last_arrival(), Some(started.after(Duration::from_millis(40))));
     let sent: Vec<_> = recording.sent().unwrap().map(|sent| sent.at).collect();
     assert_eq!(sent, [Some(started.after(Duration::from_millis(1)))]);
     let mut sendings = recording.sendings().unwrap();
