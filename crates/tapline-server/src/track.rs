@@ -370,7 +370,7 @@ impl Track {
         if verdict.retry.at.is_some() {
             self.limit_until.clone_from(&verdict.retry.at);
         }
-        let failed = verdict.outcome != Outcome::Success;
+        let failed = !matches!(verdict.outcome, Outcome::Success | Outcome::Interrupted);
         self.calls.clear();
         self.questions.clear();
         // Whoever was at work ended with the run.

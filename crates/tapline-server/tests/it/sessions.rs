@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
-use tapline_recording::{End, Meta, Recorder, Stream, Sync};
+use tapline_protocol::StopReason;
+use tapline_recording::{End, Meta, Recorder, Stop, Stream, Sync};
 
 use crate::stage::{Stage, append, write};
 
@@ -76,6 +77,25 @@ fn a_recording_appears_grows_and_ends() {
     assert_eq!(one["verdict"]["outcome"], "success");
     assert!(!one["turns"].as_array().unwrap().is_empty() && !one["spans"].as_array().unwrap().is_empty(), "{one}");
     assert!(one["spans"].as_array().unwrap().iter().all(|span| span["end"].is_string()), "{one}");
+}
+
+/// As `tapline sessions` has it, for whoever follows the session and for the archive.
+#[test]
+fn a_run_that_a_person_interrupted_is_over_and_one_that_took_too_long_failed() {
+    let stage = Stage::new();
+    for (name, reason, wanted) in [
+        ("one", StopReason::Interrupted, "finished"),
+        ("two", StopReason::Timeout, "failed"),
+        ("three", StopReason::Idle, "failed"),
+    ] {
+        let mut recorder = recorder(&stage, &format!("2026-11-16T06-46-57Z-{name}"));
+        recorder.write_at(Stream::Stdout, said(name, "Once").as_bytes(), Duration::from_millis(10));
+        row(&stage, |row| row["id"] == name && row["state"]["kind"] == "running");
+        let stop = Some(Stop { reason, limit_ms: None });
+        recorder.finish(&End { signal: Some("SIGTERM".to_owned()), stop, ..End::default() }).unwrap();
+        let ended = row(&stage, |row| row["id"] == name && row["state"]["kind"] != "running");
+        assert_eq!(ended["state"]["kind"], wanted, "{ended}");
+    }
 }
 
 #[test]
