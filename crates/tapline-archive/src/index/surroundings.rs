@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use jiff::Timestamp;
-use tapline_protocol::{Agent, Read as _};
+use tapline_protocol::{Agent, Read as _, StopReason};
 use tapline_recording::Recording;
 use tapline_session::Outcome;
 
@@ -84,13 +84,12 @@ fn run(folder: &Path, recording: &Recording) -> Option<RecordedRun> {
 /// Returns how a run ended, by the verdict on it. Without a verdict, `said` counts, which is what its stream says.
 fn how_it_ended(end: &tapline_recording::End, said: End) -> End {
     let outcome = end.verdict.as_ref().and_then(|verdict| verdict.with(|it| it.get("outcome").and_then(String::read))?);
-    let is_stopped = |is: fn(tapline_protocol::StopReason) -> bool| end.stop.is_some_and(|stop| is(stop.reason));
+    let is_stopped = |is: fn(StopReason) -> bool| end.stop.is_some_and(|stop| is(stop.reason));
     match outcome.and_then(|outcome| outcome.parse().ok()) {
         // What a person interrupted is over.
         Some(Outcome::Success | Outcome::Interrupted) => End::Finished,
-        Some(Outcome::Failure | Outcome::Incomplete) => End::Failed,
-        None if is_stopped(tapline_protocol::StopReason::is_interrupt) => End::Finished,
-        None if said == End::Finished && !is_stopped(tapline_protocol::StopReason::is_timeout) => End::Finished,
-        None => End::Failed,
+        None if is_stopped(StopReason::is_interrupt) => End::Finished,
+        None if said == End::Finished && !is_stopped(StopReason::is_timeout) => End::Finished,
+        Some(Outcome::Failure | Outcome::Incomplete) | None => End::Failed,
     }
 }
