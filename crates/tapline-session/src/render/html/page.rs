@@ -228,8 +228,11 @@ impl Page {
 
 /// Returns the end of a session as HTML, which is safe to put into a page: what went wrong, if no turn has said so, and the verdict.
 pub fn verdict(summary: &Summary) -> String {
-    let lines = verdict_lines(summary, Style::plain(), None);
-    lines.lines().map(|line| format!("<p class=verdict>{}</p>\n", marked(line.trim()))).collect()
+    let mut out = String::new();
+    for line in verdict_lines(summary, Style::plain(), None).lines() {
+        let _ = writeln!(out, "<p class=verdict>{}</p>", marked(line.trim()));
+    }
+    out
 }
 
 /// The page as one text.
