@@ -60,7 +60,7 @@ pub struct Mistake {
     pub why: String,
     /// The agent, if its program is missing on this machine or cannot be executed. Then the file is not wrong.
     pub agent: Option<Kind>,
-    /// Whether the job, or a default of the batch, names that program (`bin`).
+    /// Whether the job, or a default of the batch, has the path of that program (`bin`), and not only its name.
     pub names_program: bool,
     /// The exit code that `tapline run` has for it.
     pub exit_code: u8,

@@ -228,11 +228,11 @@ impl Page {
 
 /// Returns the end of a session as HTML, which is safe to put into a page: what went wrong, if no turn has said so, and the verdict.
 pub fn verdict(summary: &Summary) -> String {
-    let mut html = String::new();
+    let mut out = String::new();
     for line in verdict_lines(summary, Style::plain(), None).lines() {
-        html.extend(["<p class=verdict>", &marked(line.trim()), "</p>\n"]);
+        let _ = writeln!(out, "<p class=verdict>{}</p>", marked(line.trim()));
     }
-    html
+    out
 }
 
 /// The page as one text.
