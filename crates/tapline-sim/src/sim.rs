@@ -86,7 +86,7 @@ impl Sim {
         let home = home::Folder::make(options.home, address)?;
         let mut journal = Journal::new(scenario, log.map(|log| (log, options.redactor)), options.keep, options.on_request);
         if options.unique_ids {
-            journal.ids += &format!("_{:08x}", Uuid::new_v4().as_fields().0);
+            journal.ids = format!("{}_{:08x}", journal.ids, Uuid::new_v4().as_fields().0);
         }
         let journal = Arc::new(journal);
         let (stop, stopped) = oneshot::channel::<()>();

@@ -110,7 +110,7 @@ impl Plan {
             // Each job that needs a program is counted.
             let place = if agent.is_some() { &node.place } else { entry.place_of(&node.place, &fault.keys) };
             let names_program = agent.is_some() && job.bin.as_ref().is_some_and(|bin| bin.components().count() > 1);
-            mistakes.push(Mistake { agent, exit_code, names_program, ..Mistake::new(place, fault.why) });
+            mistakes.push(Mistake { agent, names_program, exit_code, ..Mistake::new(place, fault.why) });
         }
         #[cfg(feature = "nats")]
         if sound
