@@ -153,7 +153,7 @@ fn the_servers_of_a_cluster_are_killed_in_turn() {
                 5 => format!("long j{job} {} {}", if n == 1 { 10_000_000 } else { 1_500_000 }, gate.display()),
                 _ => format!("wait j{job} {}", gate.display()),
             };
-            text.push_str(&format!("[[job]]\nname = \"j{job}\"\nprompt = \"{prompt}\"\n"));
+            text.extend(["[[job]]\nname = \"j", &job.to_string(), "\"\nprompt = \"", &prompt, "\"\n"]);
         }
     }
     let ran = crew.run_while(
