@@ -5,6 +5,7 @@ mod messages;
 
 use std::collections::HashMap;
 use std::ops::AddAssign;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -229,6 +230,11 @@ impl Reported {
 }
 
 impl Facts {
+    /// Returns whether it is of a run that was pushed to this machine.
+    pub(crate) fn is_pushed(&self) -> bool {
+        self.run.is_some_and(|run| run.is_pushed)
+    }
+
     /// Gives the memory back that the next facts need, on the same thread.
     pub(crate) fn reuse(self) {
         messages::reuse(self.messages);
@@ -399,4 +405,9 @@ pub(crate) fn hash_of_bytes(bytes: &[u8]) -> u64 {
     let mut hasher = foldhash::quality::FixedState::with_seed(0x0074_6170_6c69_6e65).build_hasher();
     hasher.write(bytes);
     hasher.finish()
+}
+
+/// Returns the name of the project that a folder is of.
+pub fn project(folder: &str) -> &str {
+    Path::new(folder).file_name().and_then(|name| name.to_str()).unwrap_or(folder)
 }

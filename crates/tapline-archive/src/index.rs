@@ -23,7 +23,7 @@ use crate::scan::{Job, Scanned, check, scan};
 use crate::sealed::{sealed, unsealed};
 
 pub(crate) use surroundings::PUSHED_HERE;
-use surroundings::{has_end, with_surroundings};
+use surroundings::{end_written, with_surroundings};
 
 /// The version of the tables and of [`Facts`]. An index of another version is built again.
 const VERSION: i64 = 8;
@@ -32,6 +32,8 @@ const KEPT_EVERY: usize = 256;
 
 /// Fewer files than this are looked up one by one.
 const FEW: usize = 8;
+/// So many nanoseconds after it was written, an end may still be amended: a day.
+const AMENDED: i64 = 86_400_000_000_000;
 
 const TABLES: &str = "
 CREATE TABLE files (
@@ -44,7 +46,7 @@ CREATE TABLE files (
     chk INTEGER NOT NULL,    -- a hash of its first bytes, and of the last ones before the offset
     session TEXT,            -- none: it is no session
     last INTEGER NOT NULL,   -- when it was last heard of, in milliseconds since 1970
-    open INTEGER NOT NULL,   -- whether it is a recording that has no end yet
+    ended INTEGER NOT NULL,  -- when the end of a recording was written, in ns since 1970; 0: never
     gone INTEGER NOT NULL DEFAULT 0
 );
 CREATE INDEX files_by_session ON files (session);
@@ -135,7 +137,7 @@ struct Known {
     check: u64,
     is_session: bool,
     gone: bool,
-    is_open: bool,
+    ended: i64,
 }
 
 impl Index {
@@ -278,12 +280,15 @@ impl Index {
         let mut left: HashMap<&[u8], usize, foldhash::fast::FixedState> =
             files.map(|(at, found)| (found.path.as_os_str().as_bytes(), at)).collect();
         let mut news: Vec<(usize, Option<Known>)> = Vec::new();
+        let amended = jiff::Timestamp::now().as_nanosecond().try_into().map_or(0, |now: i64| now.saturating_sub(AMENDED));
         let mut compare = |row: &rusqlite::Row<'_>| -> Result<(), ArchiveError> {
             let path = row.get_ref(0)?.as_blob().map_err(|_| ArchiveError::Damaged)?;
             let Some(at) = left.remove(path) else { return Ok(()) };
             let (known, found) = (known_of(row)?, &places.files[at]);
             let is_same = known.len == found.len && known.mtime == found.mtime;
-            if !is_same || known.gone || known.is_open && has_end(found) {
+            // An end can be amended while whoever wrote it is still there.
+            let may_end = found.recording.is_some() && (known.ended == 0 || known.ended > amended);
+            if !is_same || known.gone || may_end && known.ended != end_written(found) {
                 news.push((at, Some(known)));
             }
             Ok(())
@@ -466,7 +471,7 @@ impl Index {
 }
 
 /// Asks for what is known about files.
-const KNOWN: &str = "SELECT path, id, len, mtime, offset, chk, session IS NOT NULL, gone, open FROM files";
+const KNOWN: &str = "SELECT path, id, len, mtime, offset, chk, session IS NOT NULL, gone, ended FROM files";
 
 /// Reads what is known about a file.
 fn known_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<Known> {
@@ -478,13 +483,13 @@ fn known_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<Known> {
         check: row.get::<_, i64>(5)?.cast_unsigned(),
         is_session: row.get(6)?,
         gone: row.get(7)?,
-        is_open: row.get(8)?,
+        ended: row.get(8)?,
     })
 }
 
 /// Asks for files, and what they say.
 const FILES: &str =
-    "SELECT id, path, recording, len, mtime, gone, facts, session, last, open FROM files JOIN facts ON file = id";
+    "SELECT id, path, recording, len, mtime, gone, facts, session, last, ended FROM files JOIN facts ON file = id";
 
 /// Reads a file from an answer whose first columns are these.
 fn file_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<IndexedFile> {
@@ -518,15 +523,15 @@ fn keep(db: &mut Connection, batch: &mut Vec<(&Found, Option<Scanned>)>) -> rusq
     let transaction = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     {
         let mut file = transaction.prepare(
-            "INSERT INTO files (path, recording, len, mtime, offset, chk, session, last, open, gone) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0) \
+            "INSERT INTO files (path, recording, len, mtime, offset, chk, session, last, ended, gone) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0) \
              ON CONFLICT (path) DO UPDATE SET recording = excluded.recording, len = excluded.len, mtime = excluded.mtime, \
              offset = excluded.offset, chk = excluded.chk, session = excluded.session, last = excluded.last, \
-             open = excluded.open, gone = 0 RETURNING id",
+             ended = excluded.ended, gone = 0 RETURNING id",
         )?;
         let mut said = transaction.prepare("INSERT OR REPLACE INTO facts (file, ids, facts) VALUES (?, ?, ?)")?;
         for (found, scanned) in batch.drain(..) {
             // Asked before it is read: an end that comes between is read now and once more next time.
-            let is_open = found.recording.is_some() && !has_end(found);
+            let ended = end_written(found);
             let scanned = with_surroundings(found, scanned);
             let (offset, check) = scanned.as_ref().map_or((0, 0), |scanned| (scanned.offset, scanned.check));
             let session = scanned.as_ref().map(|scanned| scanned.facts.names.get(scanned.facts.session));
@@ -541,9 +546,9 @@ fn keep(db: &mut Connection, batch: &mut Vec<(&Found, Option<Scanned>)>) -> rusq
                 check.cast_signed(),
                 session,
                 last.cast_signed(),
-                is_open,
+                ended,
             ];
-            let numbers = [found.len.cast_signed(), found.mtime, last.cast_signed(), is_open.into()];
+            let numbers = [found.len.cast_signed(), found.mtime, last.cast_signed(), ended];
             let row_hash = row_hash(&found.path, found.recording.as_deref(), session.unwrap_or_default(), numbers);
             let id: i64 = file.query_row(row, |row| row.get(0))?;
             let facts = scanned.map(|scanned| scanned.facts).unwrap_or_default();

@@ -424,7 +424,8 @@ fn totals_of(group: &[(IndexedFile, Facts)], id: &str, before: &[Total], items: 
         let files = group.iter().enumerate();
         files.flat_map(|(at, (_, facts))| facts.reported.iter().map(move |reported| (at, reported)))
     };
-    let is_own = |at: usize, reported: &Reported| group[at].1.names.get(reported.session) == id;
+    // A stream may name no session.
+    let is_own = |at: usize, reported: &Reported| ["", id].contains(&group[at].1.names.get(reported.session));
     let own: Vec<usize> = (0..items.len()).filter(|at| items[*at].session == id).collect();
     let of_session = reports().filter(|(at, reported)| reported.of == Scope::Session && is_own(*at, reported));
     if let Some((at, last)) = of_session.max_by_key(|(_, reported)| (reported.cost, reported.time)) {
@@ -452,17 +453,28 @@ fn of_processes(
     mut left: Vec<usize>,
     is_own: impl Fn(usize, &Reported) -> bool,
 ) -> Vec<(Total, Vec<usize>)> {
-    let mut processes = Vec::new();
-    for (at, (_, facts)) in group.iter().enumerate() {
+    let mut processes: Vec<(u64, Total, Vec<usize>)> = Vec::new();
+    // What was pushed here comes last: the original may be here, too.
+    let mut order: Vec<(usize, &Facts)> = group.iter().map(|(_, facts)| facts).enumerate().collect();
+    order.sort_by_key(|(_, facts)| facts.is_pushed());
+    let mut counted = HashSet::new();
+    for (at, facts) in order {
         let Some(last) = facts.reported.iter().rfind(|reported| reported.of == Scope::File && is_own(at, reported)) else {
             continue;
         };
         let ids: HashSet<u64> = facts.messages.iter().map(|message| message.id).collect();
+        let whole = total(facts, last);
+        let is_known =
+            if ids.is_empty() { processes.iter().any(|(_, total, _)| *total == whole) } else { ids.is_subset(&counted) };
+        if facts.is_pushed() && is_known {
+            continue;
+        }
+        counted.extend(&ids);
         let (covered, others) =
             left.into_iter().partition::<Vec<_>, _>(|at| items[*at].message.is_some_and(|message| ids.contains(&message.id)));
         left = others;
         let ended = covered.iter().map(|at| items[*at].time).max();
-        processes.push((ended.or(facts.last).unwrap_or(u64::MAX), total(facts, last), covered));
+        processes.push((ended.or(facts.last).unwrap_or(u64::MAX), whole, covered));
     }
     processes.sort_by_key(|(ended, ..)| *ended);
     // Streams do not show all sub-agents. They are of the process that ended next.
@@ -579,14 +591,9 @@ impl SessionFacts {
         for (prompts, busy_ms) in sums {
             (self.prompts, self.busy_ms) = (self.prompts.max(prompts), self.busy_ms.max(busy_ms));
         }
-        // What was heard of last says how it stands.
+        // What was heard of last says how it stands. What was pushed here says less than what is here.
         let main = group.iter().map(|(_, facts)| facts).filter(|facts| facts.subagent == 0);
-        let last = main.max_by_key(|facts| facts.last.max(facts.run.map(|run| run.last)));
+        let last = main.max_by_key(|facts| (!facts.is_pushed(), facts.last.max(facts.run.map(|run| run.last))));
         self.end = last.map_or(End::Unknown, |facts| facts.end);
     }
-}
-
-/// Returns the name of the project that a folder is of.
-pub fn project(folder: &str) -> &str {
-    Path::new(folder).file_name().and_then(|name| name.to_str()).unwrap_or(folder)
 }

@@ -319,6 +319,9 @@ impl Reading {
                 reported.time = self.facts.last.unwrap_or(0);
             }
             reported.rename(renamed);
+            if reported.session == 0 {
+                reported.session = self.facts.session;
+            }
             self.report(reported);
         }
         for limit in next.limits.iter_mut().filter(|limit| limit.time == 0) {

@@ -421,11 +421,18 @@ pub(crate) fn settle(folder: &Path, mut report: Report, first: &Path, number: u6
 fn of_all(agent: Option<Kind>, first: &Path, number: u64) -> Ledger {
     let mut whole = Fold::for_agent(agent);
     for folder in (1..=number).map(|number| attempt_folder(first.to_owned(), number)) {
+        // A copy is the run of another worker, which has noted what it cost.
+        if folder.join(COLLECTED).exists() {
+            continue;
+        }
         let records = File::open(folder.join("stdout")).into_iter().flat_map(|file| Reader::new(BufReader::new(file)));
         records.flatten().for_each(|record| drop(whole.apply(&record)));
     }
     whole.ledger()
 }
+
+/// The file that says that a recording is a copy.
+pub(crate) const COLLECTED: &str = "collected.json";
 
 /// What the runs of a job cost, up to the one with this number.
 #[cfg(feature = "nats")]

@@ -345,6 +345,7 @@ impl Files {
 
     fn write(&mut self, bytes: &[u8], written: impl Fn()) -> io::Result<()> {
         let length = self.known.length + bytes.len() as u64;
+        let times = self.times.metadata().map(|times| times.len());
         let kept = self.stdout.write_all(bytes).and_then(|()| {
             // When it came is good to know, but nobody was promised it.
             let micros = now().as_millis().saturating_sub(self.known.started).saturating_mul(1_000);
@@ -356,6 +357,9 @@ impl Files {
             // What is half there is not acknowledged, and must not be in the way of sending it again.
             if self.stdout.set_len(self.known.length).is_err() {
                 self.known.length = self.stdout.metadata()?.len();
+            }
+            if let Ok(times) = times {
+                let _ = self.times.set_len(times);
             }
             // Whoever was told of it reads the run again.
             written();

@@ -242,7 +242,9 @@ fn shelved(session: &ListedSession) -> Shelved {
     };
     // A transcript has all runs of its session. A recording has one.
     let (runs, shown) = (runs(facts), file.as_ref().and_then(|file| file.recording.as_ref()));
-    let others = runs.iter().filter(|run| shown.is_some_and(|shown| shown != *run));
+    // What others push is no earlier run of what is here.
+    let is_other = |shown: &PathBuf, run: &PathBuf| shown != run && (is_push(Some(shown)) || !is_push(Some(run)));
+    let others = runs.iter().filter(|run| shown.is_some_and(|shown| is_other(shown, run)));
     let earlier = others.filter_map(|run| Some(run.file_name()?.to_string_lossy().into_owned())).collect();
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let last = facts.last.and_then(written_ms);

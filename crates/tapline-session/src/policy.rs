@@ -14,7 +14,7 @@ pub use crate::pattern::{Patterns, VersionRange, WrongRange};
 use crate::step::{McpServer, SessionInfo, SoFar, Step, Turn, What};
 use crate::text::dollars;
 use crate::time::duration;
-pub use read::unknown_mode;
+pub use read::{meant_mode, unknown_mode};
 
 /// The limits of a run. Everything is optional, and what is not given is not checked.
 ///

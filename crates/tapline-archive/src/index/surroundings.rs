@@ -1,6 +1,7 @@
 //! What other files beside a session's file say: when a recording's run began and ended, where it ran, how it ended and what
 //! was asked in it; of what kind a sub-agent is.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use jiff::Timestamp;
@@ -17,9 +18,10 @@ use crate::transcripts::{cut_title, subagent};
 /// The file that says that a recording was pushed to this machine.
 pub(crate) const PUSHED_HERE: &str = "push.json";
 
-/// Returns whether a file is of a recording that has an end.
-pub(super) fn has_end(found: &Found) -> bool {
-    found.recording.as_ref().is_some_and(|folder| folder.join("end.json").exists())
+/// Returns when the end of a recording was written, in nanoseconds since 1970. 0: it has none, or is no recording.
+pub(super) fn end_written(found: &Found) -> i64 {
+    let end = found.recording.as_ref().and_then(|folder| std::fs::metadata(folder.join("end.json")).ok());
+    end.map_or(0, |end| end.mtime().saturating_mul(1_000_000_000).saturating_add(end.mtime_nsec()).max(1))
 }
 
 /// Adds what other files beside this one say. A run that wrote nothing that an agent writes is a session, too, once it has ended.
@@ -81,15 +83,20 @@ fn run(folder: &Path, recording: &Recording) -> Option<RecordedRun> {
     Some(RecordedRun { began, last, is_pushed: folder.join(PUSHED_HERE).exists() })
 }
 
-/// Returns how a run ended, by the verdict on it. Without a verdict, `said` counts, which is what its stream says.
+/// Returns how a run ended, by the verdict on it. Without a verdict, the process counts, and `said`, which is what its stream says.
 fn how_it_ended(end: &tapline_recording::End, said: End) -> End {
     let outcome = end.verdict.as_ref().and_then(|verdict| verdict.with(|it| it.get("outcome").and_then(String::read))?);
     let is_stopped = |is: fn(StopReason) -> bool| end.stop.is_some_and(|stop| is(stop.reason));
+    // Who lingers is ended by us, after its result.
+    let is_bad = end.violated.is_some()
+        || is_stopped(StopReason::is_timeout)
+        || !is_stopped(|reason| reason == StopReason::Linger)
+            && (end.signal.is_some() || end.exit_code.is_some_and(|code| code != 0));
     match outcome.and_then(|outcome| outcome.parse().ok()) {
         // What a person interrupted is over.
         Some(Outcome::Success | Outcome::Interrupted) => End::Finished,
         None if is_stopped(StopReason::is_interrupt) => End::Finished,
-        None if said == End::Finished && !is_stopped(StopReason::is_timeout) => End::Finished,
+        None if said == End::Finished && !is_bad => End::Finished,
         Some(Outcome::Failure | Outcome::Incomplete) | None => End::Failed,
     }
 }

@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::keys::{Keys, model_hash};
 use super::{About, By, Ended, Query, Row, Share, Stats, Totals, blocks, trend};
-use crate::facts::{Limit, hash, note_limit};
-use crate::load::{DamagedFile, Part, Reader, Request, SessionFacts, project};
+use crate::facts::{Limit, hash, note_limit, project};
+use crate::load::{DamagedFile, Part, Reader, Request, SessionFacts};
 use crate::shares::{CallShare, shares};
 
 /// Requests, added to rows.

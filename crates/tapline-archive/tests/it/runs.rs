@@ -212,3 +212,49 @@ fn a_session_of_several_runs_has_the_times_and_the_prompts_of_all() {
     let one = only(&indexed(&folder));
     assert_eq!((one.facts.prompts, one.requests, one.state), (3, 3, SessionState::Finished));
 }
+
+/// The copy has no verdict, and is heard of last.
+#[test]
+fn a_run_that_was_pushed_to_its_own_machine_counts_once_and_as_the_original_ended() {
+    let folder = Folder::new("run-copy");
+    let result = json!({ "type": "result", "subtype": "success", "session_id": "s1", "num_turns": 1, "total_cost_usd": 0.5 });
+    let output = format!("{}{result}\n", claude("s1", "m1"));
+    // The copy is found first.
+    for (name, began, outcome) in [("a-copy", BEGAN + 500, None), ("mine", BEGAN, Some("interrupted"))] {
+        let mut run = begun(&folder, name, "claude", began);
+        run.write_at(Stream::Stdout, output.as_bytes(), Duration::from_secs(1));
+        match outcome {
+            Some(outcome) => ended(run, outcome),
+            None => drop(run.finish(&End { exit_code: Some(130), duration_ms: Some(10_000), ..End::default() }).unwrap()),
+        }
+    }
+    folder.write("runs/a-copy/push.json", "{}");
+    let index = indexed(&folder);
+    let listed = only(&index);
+    assert_eq!((listed.state, listed.facts.prompts), (SessionState::Finished, 0));
+    assert!((listed.facts.cost.usd() - 0.5).abs() < 1e-9, "{}", listed.facts.cost.usd());
+}
+
+#[test]
+fn an_end_that_is_amended_is_read_again() {
+    let folder = Folder::new("run-amended");
+    let mut run = begun(&folder, "run", "claude", BEGAN);
+    run.write_at(Stream::Stdout, claude("s1", "m1").as_bytes(), Duration::from_secs(1));
+    ended(run, "success");
+    let mut index = indexed(&folder);
+    assert_eq!(only(&index).state, SessionState::Finished);
+    folder.write("runs/run/end.json", json!({ "exit_code": 0, "verdict": { "outcome": "failure" } }).to_string());
+    update(&mut index, &folder.path("runs"));
+    assert_eq!(only(&index).state, SessionState::Failed);
+}
+
+#[test]
+fn a_stream_that_names_no_session_keeps_its_tokens_when_it_has_ended() {
+    let folder = Folder::new("run-nameless");
+    let mut run = begun(&folder, "run", "codex", BEGAN);
+    let turn = codex("c1").lines().nth(1).unwrap().to_owned() + "\n";
+    run.write_at(Stream::Stdout, turn.as_bytes(), Duration::from_secs(1));
+    ended(run, "success");
+    let tokens = only(&indexed(&folder)).facts.tokens;
+    assert_eq!((tokens.input, tokens.output), (5, 2));
+}

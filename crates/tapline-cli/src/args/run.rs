@@ -214,7 +214,7 @@ pub(crate) struct Shown {
 pub(crate) enum RunFormat {
     /// The steps, as `tapline view` shows them, with a status line
     Live,
-    /// One line per step, each with its time
+    /// One line per step, each with its time; what the agent writes to you keeps its own lines
     Lines,
     /// Only the answer; nothing on failure. With --partial, the text as the agent writes it
     Text,

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, ensure};
 use tapline_session::Verdict;
 use tapline_session::render::{Hints, RenderAs, TerminalOptions, Times};
-use tapline_session::step::{Step, What};
 use tapline_session::text::visible;
 
 use crate::args::{Look, View};
@@ -80,36 +79,12 @@ pub(crate) fn options(look: Look) -> TerminalOptions {
     }
 }
 
-/// How many lines of a binary file are looked at before it is called one. A stream may begin with the output of a program.
-const JUNK: usize = 8;
-const NO_STREAM: &str = "this is not an agent's stream: its lines are not JSON, and the first has control characters";
-
-/// Returns whether a line is not JSON.
-fn is_junk(steps: &[Step]) -> bool {
-    let is_one = |step: &Step| matches!(&step.what, What::Odd(odd) if odd.code == "malformed-line");
-    !steps.is_empty() && steps.iter().all(is_one)
-}
-
-/// Returns whether no program writes these bytes for people. A crash can leave nothing but NUL bytes.
-fn is_binary(line: &[u8]) -> bool {
-    let is_control = |byte: &u8| byte.is_ascii_control() && !b"\t\r\n\x07\x08\x0c\x1b".contains(byte);
-    line.iter().any(is_control) && line.iter().any(|byte| !matches!(byte, b'\0' | b'\n'))
-}
-
 /// Shows a stream as it arrives, and returns its verdict.
 pub(crate) fn show(mut source: Source, options: TerminalOptions) -> Result<Verdict> {
     let mut renderer = RenderAs::Terminal(options).renderer();
     let mut out = output::stdout();
     let mut waits_for_times = options.times != Times::Hidden;
-    let (mut junk, mut held) = (0, String::new());
-    while let Some((record, steps)) = source.next()? {
-        let is_first = steps.first().is_some_and(|step| step.line == 1);
-        junk = if is_junk(&steps) && (junk > 0 || is_first && record.is_some_and(|record| is_binary(&record.bytes))) {
-            junk + 1
-        } else {
-            0
-        };
-        ensure!(junk < JUNK, NO_STREAM);
+    while let Some((_, steps)) = source.next()? {
         if waits_for_times {
             waits_for_times = steps.iter().all(|step| step.arrived.is_none());
             if waits_for_times && source.inner.has_no_times() {
@@ -121,16 +96,13 @@ pub(crate) fn show(mut source: Source, options: TerminalOptions) -> Result<Verdi
             let (columns, rows) = output::size();
             renderer.resize(columns, rows);
         }
-        held.extend(steps.iter().map(|step| renderer.step(step)));
-        if junk > 0 {
-            continue;
+        for step in &steps {
+            out.write_all(renderer.step(step).as_bytes())?;
         }
-        out.write_all(std::mem::take(&mut held).as_bytes())?;
         if !source.inner.is_ready() {
             out.flush()?;
         }
     }
-    ensure!(junk == 0, NO_STREAM);
     if waits_for_times {
         source.tell_no_times();
     }

@@ -66,7 +66,7 @@ fn a_permission_mode_that_there_is_not_is_told_with_those_that_there_are() {
     let bin = program(&folder, "claude", &format!("echo \"{why}\" >&2\nexit 1"));
     let run =
         |format: &str| tapline(&["run", "go", "--no-record", "--bin", &bin, "--permission-mode", "yolo", "--format", format]);
-    let modes = "tapline: --permission-mode: no mode named `yolo` is known (there are default, acceptEdits, plan, dontAsk, auto, manual, bypassPermissions)";
+    let modes = "tapline: --permission-mode: no mode named `yolo` is known (there are default, acceptEdits, plan, dontAsk, auto, manual, delegate, bypassPermissions)";
     let text = run("text");
     assert_eq!(text.code, 1, "{}", text.err);
     assert_eq!(text.err.lines().collect::<Vec<_>>(), [modes, &format!("Error: {} (startup)", &why[7..])], "{}", text.err);

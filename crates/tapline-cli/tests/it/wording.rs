@@ -50,6 +50,20 @@ fn a_denied_call_is_shown_as_denied_and_once() {
     assert!(stream.contains("✗ denied: Bash `make all`"), "{stream}");
 }
 
+/// Older versions do not list it in the result either.
+#[test]
+fn a_denied_call_that_the_agent_does_not_list_is_no_clean_success() {
+    let folder = Folder::new("denied-unlisted");
+    let listed = r#"[{"tool_name":"Bash","tool_use_id":"t0","tool_input":{"command":"make all"}}]"#;
+    let (agent, rules) = (program(&folder, &ASKS.replace(listed, "[]")), folder.file("rules.toml", ""));
+    let recording = folder.path("recording");
+    let shown = tapline(&["run", "go", "--bin", &agent, "--permissions", &rules, "--record", &recording]);
+    assert_eq!(shown.out.matches("✗ denied: `make all`").count(), 1, "{}", shown.out);
+    let report: serde_json::Value = serde_json::from_str(&tapline(&["inspect", "--json", &recording]).out).unwrap();
+    assert_eq!((&report["verdict"]["clean"], &report["tools"]["calls"][0]["status"]), (&false.into(), &"denied".into()));
+    assert_eq!(report["warnings"][0]["code"], "permission-denied", "{report}");
+}
+
 /// On one terminal, or with `2>&1`, stderr does not list again what the view has shown.
 #[test]
 fn where_the_view_has_shown_a_denied_call_stderr_only_counts_it() {
@@ -134,14 +148,14 @@ fn every_mistake_of_a_job_file_is_told_at_once_and_with_advice_that_fits() {
     let folder = Folder::new("batch-words");
     let home = folder.path("home");
     let batch = |args: &[&str]| ran(command(&[&["batch"], args].concat()).env("TAPLINE_HOME", &home).output().unwrap());
-    let text = "[defaults]\nbin = \"BIN\"\n[[job]]\nname = \"a\"\nprompt = \"x\"\ntimeout = \"soon\"\nfolder = \"/no/such\"\nneeds = [\"b\"]\n[[job]]\nname = \"b\"\nprompt = \"x\"\npermission_mode = \"yolo\"\nneeds = [\"a\"]\n[[job]]\nname = \"c\"\npromt = \"x\"\n";
+    let text = "[defaults]\nbin = \"BIN\"\n[[job]]\nname = \"a\"\nprompt = \"x\"\ntimeout = \"soon\"\nfolder = \"/no/such\"\nneeds = [\"b\"]\n[[job]]\nname = \"b\"\nprompt = \"x\"\npermission_mode = \"acceptedits\"\nneeds = [\"a\"]\n[[job]]\nname = \"c\"\npromt = \"x\"\n";
     let jobs = folder.file("jobs.toml", &text.replace("BIN", &fake()));
     for args in [&[&*jobs][..], &[&*jobs, "--dry-run"]] {
         let told = batch(args);
         assert_eq!(told.code, 2, "{told:?}");
         for expected in [
             "job 1 (`a`): timeout: `soon` is not a time",
-            "job 2 (`b`): permission_mode: no mode named `yolo` is known",
+            "job 2 (`b`): permission_mode: no mode named `acceptedits` is known: did you mean `acceptEdits`?",
             "job 3 (`c`): `promt` is not a key of a job: did you mean `prompt`?",
             "`a` needs `b` needs `a`",
         ] {
@@ -159,23 +173,4 @@ fn every_mistake_of_a_job_file_is_told_at_once_and_with_advice_that_fits() {
     assert!(batch(&[&folder.file("e.toml", "")]).err.contains("e.toml: it has no jobs"));
     let missing = batch(&[&folder.path("nosuch.toml")]);
     assert!(missing.code == 2 && missing.err.contains("`tapline batch --example > "), "{missing:?}");
-}
-
-#[test]
-fn a_binary_file_is_no_stream_and_text_around_json_is() {
-    let folder = Folder::new("binary");
-    let junk = "\u{7f}ELF\u{2}\u{1}\0\0\nab\0c\u{1}\n".repeat(50);
-    let shown = tapline(&["view", &folder.file("ls", &junk)]);
-    assert_eq!((shown.code, shown.out.as_str()), (2, ""), "{shown:?}");
-    assert!(shown.err.contains("this is not an agent's stream"), "{}", shown.err);
-    let short = tapline_on(b"\x7fELF\x02\x01\0", &["view"]);
-    assert!(short.code == 2 && short.out.is_empty(), "{short:?}");
-    // What a program writes before the stream is shown, and nothing of the stream is lost.
-    let result = "{\"type\":\"result\",\"subtype\":\"success\",\"result\":\"done\",\"session_id\":\"s\",\"num_turns\":1}\n";
-    let text = "npm warn\n".repeat(20);
-    for (before, seen) in [("\u{1}garbled\nnpm warn\n", "garbled"), (text.as_str(), "npm warn"), ("\0\0\0\n", "␀␀␀")] {
-        let shown = tapline_on(format!("{before}{result}").as_bytes(), &["view"]);
-        assert!(shown.code == 0 && shown.out.contains(seen) && shown.out.contains("done"), "{before:?}: {shown:?}");
-    }
-    assert_eq!(tapline_on("npm warn\n".as_bytes(), &["view"]).code, 0, "text alone is shown as it was");
 }

@@ -13,9 +13,8 @@ use sha2::{Digest as _, Sha256};
 use tapline_recording::{Store, create_private_folder};
 
 use super::pieces::{Content, Piece, RecordingFile, SealedFile, Sum};
+use crate::work::COLLECTED as MARK;
 
-/// The file that says that a recording is a copy.
-pub(crate) const MARK: &str = "collected.json";
 /// With more files than this, the whole file system is flushed at once.
 const FEW: usize = 8;
 

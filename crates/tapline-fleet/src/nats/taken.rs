@@ -22,7 +22,7 @@ use super::workbench::{Workbench, WorkerNews, worktrees};
 use super::{lock, names};
 use crate::carried;
 use crate::job::{CutOff, Job};
-use crate::result::{JobOutcome, JobResult};
+use crate::result::JobResult;
 use crate::state::Begun;
 use crate::work::{self, Attempt, AttemptEnd, JobNews, Watch, unix_now};
 use crate::workshop::{Made, Workshop};
@@ -363,10 +363,8 @@ impl Taken {
         let mut changes = None;
         match &mut made.end {
             AttemptEnd::Over(result) => {
-                if result.outcome != JobOutcome::Success {
-                    // It may be run again elsewhere, where this is not known.
-                    self.leave(order, name, result.cost_usd, None).await;
-                }
+                // It may be run again elsewhere, where this is not known: also a success, if its changes cannot be handed over.
+                self.leave(order, name, result.cost_usd, None).await;
                 run.add_others(&shared.id, &mut result.cost_usd);
                 if result.category == Some(Category::Startup)
                     && let Some(error) = &mut result.error

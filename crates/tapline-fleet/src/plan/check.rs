@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use tapline_runner::{RunOption, StartError};
-use tapline_session::policy::unknown_mode;
+use tapline_session::policy::{meant_mode, unknown_mode};
 use tapline_session::text::with_causes;
 
 use super::{Entry, Plan, RunsOn};
@@ -48,7 +48,9 @@ impl Checks {
             };
             found.push((Fault { keys, why: with_causes(&error) }, Some(error)));
         }
-        let mode = job.options.permission_mode.as_deref().filter(|_| !refuses_mode).and_then(unknown_mode);
+        // A mode that only resembles none may be one of a newer version.
+        let mode = job.options.permission_mode.as_deref().filter(|mode| !refuses_mode && meant_mode(mode).is_some());
+        let mode = mode.and_then(unknown_mode);
         found.extend(mode.map(|why| (Fault::of_key("permission_mode", why), None)));
         let is_known = !["folder", "base"].iter().any(|key| reading.later.contains(*key));
         if let Some(rule) = job.worktree.as_ref().filter(|_| sound && found.is_empty() && is_known && is_here)

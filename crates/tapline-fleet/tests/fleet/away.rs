@@ -14,7 +14,7 @@ use crate::broker::{Server, wait_until};
 use crate::crew::{Crew, PATIENT, Ran};
 use crate::machine::{runtime, within};
 
-async fn context(server: &Server) -> Context {
+pub(crate) async fn context(server: &Server) -> Context {
     let client = async {
         loop {
             // On a busy machine, an answer may come too late.

@@ -5,11 +5,12 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use async_nats::jetstream::stream::{self, RetentionPolicy};
-use async_nats::jetstream::{self, Context, kv, object_store};
+use async_nats::jetstream::{Context, kv, object_store};
 use futures_util::TryStreamExt as _;
 use tapline_fleet::{BatchNews, EngineNews, JobOutcome};
 use tokio::net::TcpSocket;
 
+use crate::away::context;
 use crate::broker::{Folder, Server, reserve, wait_until};
 use crate::crew::{Crew, Live, Ran};
 use crate::machine::{runtime, within};
@@ -54,7 +55,7 @@ impl Cluster {
     }
 
     async fn context(&self) -> Context {
-        jetstream::new(async_nats::connect(self.servers[0].url()).await.unwrap())
+        context(&self.servers[0]).await
     }
 
     /// Waits until a server has what the others have.
@@ -109,7 +110,7 @@ async fn make_all(context: &Context) {
     until_made(async || context.create_object_store(config()).await.is_ok()).await;
 }
 
-async fn until_made(make: impl AsyncFn() -> bool) {
+pub(crate) async fn until_made(make: impl AsyncFn() -> bool) {
     while !make().await {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -181,7 +182,18 @@ fn the_servers_of_a_cluster_are_killed_in_turn() {
     }
     drop(workers);
     let copies = runtime().block_on(async {
-        let streams: Vec<_> = cluster.context().await.streams().try_collect().await.unwrap();
+        let context = cluster.context().await;
+        // A server that has just come back may not answer at once, or not know all.
+        let list = async {
+            loop {
+                let streams: Vec<_> = context.streams().try_collect().await.unwrap_or_default();
+                if streams.len() >= 9 {
+                    break streams;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let streams = within("all streams are listed", list).await;
         streams.into_iter().map(|stream| stream.config.num_replicas).collect::<Vec<_>>()
     });
     assert_eq!(copies, [SERVERS; 9], "what an operator made is used, and nothing else is made");

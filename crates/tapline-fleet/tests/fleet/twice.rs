@@ -1,14 +1,17 @@
 //! What happens twice: two make the same streams, two workers make the same run, and jobs that failed are run again.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use async_nats::jetstream::{self, kv, object_store, stream};
+use async_nats::jetstream::{kv, object_store, stream};
 use tapline_fleet::WorkerNews;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
+use crate::away::context;
 use crate::broker::{Server, wait_until};
+use crate::cluster::until_made;
 use crate::crew::{Crew, IMPATIENT, is_anybody_left, play_worker};
 use crate::machine::{runtime, within};
 
@@ -28,17 +31,30 @@ impl Delay {
         let (waits, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let delay = Self { url, waits: Arc::clone(&waits), go: Arc::clone(&go) };
         tokio::spawn(async move {
-            let (mut reads, mut writes) = listener.accept().await.unwrap().0.into_split();
-            let (mut answers, mut asks) = TcpStream::connect(to).await.unwrap().into_split();
-            tokio::spawn(async move { tokio::io::copy(&mut answers, &mut writes).await });
-            let (mut bytes, mut is_over) = (vec![0; 65_536], false);
-            while let Ok(length @ 1..) = reads.read(&mut bytes).await {
-                if !is_over && String::from_utf8_lossy(&bytes[..length]).contains("$JS.API.STREAM.CREATE.") {
-                    waits.notify_one();
-                    go.notified().await;
-                    is_over = true;
-                }
-                asks.write_all(&bytes[..length]).await.unwrap();
+            let is_over = Arc::new(AtomicBool::new(false));
+            // On a busy machine, whoever waits for too long connects again.
+            while let Ok((client, _)) = listener.accept().await {
+                let (mut reads, mut writes) = client.into_split();
+                let Ok(server) = TcpStream::connect(&to).await else { return };
+                let (mut answers, mut asks) = server.into_split();
+                tokio::spawn(async move { tokio::io::copy(&mut answers, &mut writes).await });
+                let (waits, go, is_over) = (Arc::clone(&waits), Arc::clone(&go), Arc::clone(&is_over));
+                tokio::spawn(async move {
+                    let mut bytes = vec![0; 65_536];
+                    while let Ok(length @ 1..) = reads.read(&mut bytes).await {
+                        let is_create = String::from_utf8_lossy(&bytes[..length]).contains("$JS.API.STREAM.CREATE.");
+                        if is_create && !is_over.load(Ordering::SeqCst) {
+                            waits.notify_one();
+                            go.notified().await;
+                            is_over.store(true, Ordering::SeqCst);
+                            // For those who wait on another connection.
+                            go.notify_one();
+                        }
+                        if asks.write_all(&bytes[..length]).await.is_err() {
+                            return;
+                        }
+                    }
+                });
             }
         });
         delay
@@ -55,17 +71,20 @@ fn what_somebody_else_makes_at_the_same_time_is_taken_as_it_is() {
         let worker = crew.worker("w1", 1);
         within("the worker makes what is missing", delay.waits.notified()).await;
         // An operator is faster, and makes it with other limits.
-        let context = jetstream::new(async_nats::connect(server.url()).await.unwrap());
+        let context = context(&server).await;
         for (name, subjects) in [("TAPLINE_JOBS", "tapline.jobs.>"), ("TAPLINE_RECORDINGS", "tapline.recordings.>")] {
             let (name, subjects) = (name.to_owned(), vec![subjects.to_owned()]);
-            context.create_stream(stream::Config { name, subjects, max_bytes: 1 << 30, ..Default::default() }).await.unwrap();
+            let config = stream::Config { name, subjects, max_bytes: 1 << 30, ..Default::default() };
+            until_made(async || context.create_stream(config.clone()).await.is_ok()).await;
         }
         for name in ["outcomes", "runs", "limits", "control", "classes", "workers"] {
             let bucket = format!("tapline-{name}");
-            context.create_key_value(kv::Config { bucket, max_bytes: 1 << 30, ..Default::default() }).await.unwrap();
+            let config = kv::Config { bucket, max_bytes: 1 << 30, ..Default::default() };
+            until_made(async || context.create_key_value(config.clone()).await.is_ok()).await;
         }
         let (bucket, max_bytes) = ("tapline-files".to_owned(), 1 << 30);
-        context.create_object_store(object_store::Config { bucket, max_bytes, ..Default::default() }).await.unwrap();
+        let config = || object_store::Config { bucket: bucket.clone(), max_bytes, ..Default::default() };
+        until_made(async || context.create_object_store(config()).await.is_ok()).await;
         delay.go.notify_one();
         worker.until("the worker is ready", |event| matches!(event, WorkerNews::Ready));
         let ran = tokio::task::block_in_place(|| crew.run("[[job]]\nname = \"a\"\nprompt = \"say a\"\n", |_| {}));

@@ -295,7 +295,7 @@ test('the ends of a short timeline are told apart', async (t) => {
   const { mock, page } = await open(t, { path: '/sessions/old-0', old: 1, prepare: (mock) => mock.details.set('old-0', { spans: [span(0, 4), span(6, 20)] }) });
   const ends = () => page.locator('.ends span').allTextContents();
   await page.locator('.ends').waitFor();
-  assert.match((await ends())[0], /^\d\d:00:05$/);
+  assert.match((await ends())[0], /^\d\d:\d\d:05$/);
   assert.match((await ends())[2], /^\d\d:00:25$/);
   mock.details.set('old-0', { spans: [span(0, 4), span(6, 7200)] });
   await page.reload();

@@ -13,8 +13,6 @@ pub(super) struct Refusals {
     /// Requests of the agent, each with the call that it is about.
     asked: VecDeque<(String, String)>,
     refused: Recent,
-    /// The calls whose results were reported as denied because of it.
-    told: Recent,
 }
 
 impl Refusals {
@@ -33,17 +31,8 @@ impl Refusals {
         }
     }
 
-    /// Returns whether the failed result of a call is a refusal, and notes that it was reported.
-    pub(super) fn tell(&mut self, call: &str) -> bool {
-        let is_refused = self.refused.contains(call);
-        if is_refused {
-            self.told.insert(call);
-        }
-        is_refused
-    }
-
-    /// Returns whether the result of a call was reported as denied.
-    pub(super) fn is_told(&self, call: &str) -> bool {
-        self.told.contains(call)
+    /// Returns whether the host refused a call. A result of it that failed says so.
+    pub(super) fn is_refused(&self, call: &str) -> bool {
+        self.refused.contains(call)
     }
 }

@@ -47,8 +47,7 @@ impl Fold {
         let title = Some(title).filter(|title| !title.is_empty() && title != tool);
         let about = title.as_ref().map(|title| format!(": {title}")).unwrap_or_default();
         self.warnings.add("permission-denied", Some(out.record.line), format!("{tool} was not permitted{about}"));
-        let is_told = id.as_ref().is_some_and(|id| self.refusals.is_told(id));
-        let answer_follows = is_told || self.calls.is_pending(id.as_ref());
+        let answer_follows = self.calls.is_pending(id.as_ref());
         out.push(What::Denied(Denied { id, name, title, message, answer_follows }));
     }
 

@@ -59,17 +59,21 @@ const LIMITS: &[Key] = &[
 ];
 
 /// The permission modes of Claude Code in all versions that were tried. Not every version has all of them.
-const MODES: &[&str] = &["default", "acceptEdits", "plan", "dontAsk", "auto", "manual", "bypassPermissions"];
+const MODES: &[&str] = &["default", "acceptEdits", "plan", "dontAsk", "auto", "manual", "delegate", "bypassPermissions"];
 
 /// Says why a permission mode is most likely a mistake: no mode with this name is known.
 pub fn unknown_mode(name: &str) -> Option<String> {
     if MODES.contains(&name) {
         return None;
     }
-    let same = MODES.iter().copied().find(|mode| mode.eq_ignore_ascii_case(name));
-    let meant = same.or_else(|| nearest(name, MODES.iter().copied()));
-    let meant = meant.map(|meant| format!(": did you mean `{meant}`?")).unwrap_or_default();
+    let meant = meant_mode(name).map(|meant| format!(": did you mean `{meant}`?")).unwrap_or_default();
     Some(format!("no mode named `{name}` is known{meant} (there are {})", MODES.join(", ")))
+}
+
+/// Returns the permission mode that is probably meant by a name that is none.
+pub fn meant_mode(name: &str) -> Option<&'static str> {
+    let same = MODES.iter().copied().find(|mode| mode.eq_ignore_ascii_case(name));
+    same.or_else(|| nearest(name, MODES.iter().copied()))
 }
 
 /// Reads a policy from TOML. An error names its line.

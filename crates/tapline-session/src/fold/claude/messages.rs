@@ -155,8 +155,12 @@ impl Fold {
         let text = block.content.joined_text();
         let is_error = block.is_error == Some(true);
         let failed = ToolResult::is_failure(block.is_error, &text);
+        if let Some(id) = block.tool_use_id.as_ref().filter(|id| failed && self.refusals.is_refused(id)) {
+            // Some versions never list it among the denials of the turn.
+            self.deny(Some(id.clone()), None, None, None, out);
+        }
         let seen = self.calls.answer(block.tool_use_id.as_ref());
-        let denied = block.tool_use_id.as_ref().is_some_and(|id| self.denied.contains(id) || failed && self.refusals.tell(id));
+        let denied = block.tool_use_id.as_ref().is_some_and(|id| self.denied.contains(id));
         let status = if denied {
             CallStatus::Denied
         } else if failed {

@@ -54,7 +54,7 @@ impl Asked {
     /// Takes the question about a call that has its result. A result that is an error may be that of a call that was denied.
     pub(super) fn answered(&mut self, answer: &CallAnswer) -> Option<Decided> {
         let about = format!("{} {}", answer.name.as_ref()?, answer.title.as_ref()?);
-        let at = self.0.iter().position(|open| open.about == about)?;
+        let at = self.0.iter().rposition(|open| open.about == about)?;
         let is_allowed = match answer.status {
             CallStatus::Ok => Some(true),
             CallStatus::Denied => Some(false),
