@@ -280,14 +280,15 @@ impl Index {
         let mut left: HashMap<&[u8], usize, foldhash::fast::FixedState> =
             files.map(|(at, found)| (found.path.as_os_str().as_bytes(), at)).collect();
         let mut news: Vec<(usize, Option<Known>)> = Vec::new();
-        let amended = jiff::Timestamp::now().as_nanosecond().try_into().map_or(0, |now: i64| now.saturating_sub(AMENDED));
+        // The newest file says what time it is.
+        let now = places.files.iter().map(|found| found.mtime).max().unwrap_or(0);
         let mut compare = |row: &rusqlite::Row<'_>| -> Result<(), ArchiveError> {
             let path = row.get_ref(0)?.as_blob().map_err(|_| ArchiveError::Damaged)?;
             let Some(at) = left.remove(path) else { return Ok(()) };
             let (known, found) = (known_of(row)?, &places.files[at]);
             let is_same = known.len == found.len && known.mtime == found.mtime;
             // An end can be amended while whoever wrote it is still there.
-            let may_end = found.recording.is_some() && (known.ended == 0 || known.ended > amended);
+            let may_end = found.recording.is_some() && (known.ended == 0 || known.ended > now.saturating_sub(AMENDED));
             if !is_same || known.gone || may_end && known.ended != end_written(found) {
                 news.push((at, Some(known)));
             }
