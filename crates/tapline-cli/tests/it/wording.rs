@@ -61,7 +61,7 @@ fn a_denied_call_that_the_agent_does_not_list_is_no_clean_success() {
     assert_eq!(shown.out.matches("✗ denied: `make all`").count(), 1, "{}", shown.out);
     let report: serde_json::Value = serde_json::from_str(&tapline(&["inspect", "--json", &recording]).out).unwrap();
     assert_eq!((&report["verdict"]["clean"], &report["tools"]["calls"][0]["status"]), (&false.into(), &"denied".into()));
-    assert_eq!(report["warnings"][0]["code"], "permission-denied", "{report}");
+    assert_eq!(report["verdict"]["warnings"][0]["code"], "permission-denied", "{report}");
 }
 
 /// On one terminal, or with `2>&1`, stderr does not list again what the view has shown.
