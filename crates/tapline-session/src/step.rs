@@ -496,7 +496,7 @@ pub struct Denied {
     pub title: Option<String>,
     /// The reason.
     pub message: Option<String>,
-    /// Whether a result says so, too.
+    /// Whether a result with the denial follows.
     #[serde(skip_serializing_if = "reading::is_default")]
     pub answer_follows: bool,
 }

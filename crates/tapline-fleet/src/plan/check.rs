@@ -48,7 +48,7 @@ impl Checks {
             };
             found.push((Fault { keys, why: with_causes(&error) }, Some(error)));
         }
-        // A mode that only resembles none may be one of a newer version.
+        // A name that resembles no known mode may be a mode of a newer version.
         let mode = job.options.permission_mode.as_deref().filter(|mode| !refuses_mode && meant_mode(mode).is_some());
         let mode = mode.and_then(unknown_mode);
         found.extend(mode.map(|why| (Fault::of_key("permission_mode", why), None)));
