@@ -3,7 +3,7 @@
 
 /** @import { Step, StepsPage } from './types' */
 import { get, sessionPath } from './api.js';
-import { fragment, framed, h, put } from './dom.js';
+import { attribute, fragment, framed, h, put, update } from './dom.js';
 import { clock, exactTime, millis, watch } from './format.js';
 
 const PAGE = 100;
@@ -166,6 +166,20 @@ export class Conversation {
     return { index, node: h('div', { class: 'page' }, ...steps.map((step) => this.article(step))) };
   }
 
+  /**
+   * A page with these steps: the one that is in the document, if it is.
+   * @param {Page | undefined} old
+   * @param {number} index
+   * @param {Step[]} steps
+   */
+  refilled(old, index, steps) {
+    if (!old) return this.page(index, steps);
+    const rows = /** @type {HTMLElement[]} */ ([...old.node.children]);
+    steps.forEach((step, at) => (rows[at] ? this.fill(rows[at], step) : old.node.append(this.article(step))));
+    rows.slice(steps.length).forEach((row) => row.remove());
+    return old;
+  }
+
   /** @param {number} index @param {Step[]} steps */
   replaceAll(index, steps) {
     this.steadily(() => {
@@ -284,12 +298,12 @@ export class Conversation {
   fill(row, step) {
     const depth = step.agent === null ? 0 : Math.min(4, this.how.depth(step.agent));
     // The renderer's style names these classes: see `Card` in tapline-session.
-    row.className = `step card ${step.kind}${depth > 0 ? ` d${depth}` : ''}${step.n === this.current ? ' current' : ''}`;
+    attribute(row, 'class', `step card ${step.kind}${depth > 0 ? ` d${depth}` : ''}${step.n === this.current ? ' current' : ''}`);
     row.hidden = step.html === '';
-    row.setAttribute('aria-label', `Step ${step.n}, ${step.kind}${step.time ? `, ${clock(step.time)}` : ''}`);
+    attribute(row, 'aria-label', `Step ${step.n}, ${step.kind}${step.time ? `, ${clock(step.time)}` : ''}`);
     const started = millis(this.how.started()), at = millis(step.time);
     const shown = at === null ? '·' : started === null || step.n === 0 ? clock(step.time) : watch(at - started);
-    put(row,
+    update(row,
       h('a', { class: 'time', href: `#step-${step.n}`, title: at === null ? `Link to step ${step.n}` : `${exactTime(step.time)}, step ${step.n}` }, shown),
       h('div', { class: 'body' }, fragment(step.html)));
   }
@@ -310,26 +324,13 @@ export class Conversation {
   place(step) {
     const row = this.row(step.n);
     if (row) {
-      this.replace(row, step);
+      this.steadily(() => this.fill(row, step));
       return;
     }
     const index = Math.floor(step.n / PAGE), last = this.pages.at(-1);
     if (last?.index === index && last.node.childElementCount === step.n % PAGE) this.steadily(() => last.node.append(this.article(step)));
     else if (step.n % PAGE === 0 && (last ? last.index + 1 === index && last.node.childElementCount === PAGE : index === 0)) this.mount(index, [step]);
     else this.space();
-  }
-
-  /** @param {HTMLElement} row @param {Step} step */
-  replace(row, step) {
-    const open = [...row.querySelectorAll('details')].map((details) => details.open);
-    const summaries = () => [...row.querySelectorAll('summary')];
-    const focused = summaries().findIndex((summary) => summary === document.activeElement);
-    this.steadily(() => {
-      this.fill(row, step);
-      // What the reader opened stays open; what the server opens is opened.
-      row.querySelectorAll('details').forEach((details, at) => { details.open ||= open[at] ?? false; });
-    });
-    if (focused >= 0) summaries()[focused]?.focus({ preventScroll: true });
   }
 
   /** Reads again what is in the document: the server does not know what was missed. @param {number} [total] */
@@ -341,8 +342,10 @@ export class Conversation {
       const pages = await Promise.all(indices.map(async (index) => ({ index, read: await this.read(index) })));
       return () => this.steadily(() => {
         this.total = Math.max(this.total, ...pages.map(({ read }) => read.total));
-        this.pages = pages.map(({ index, read }) => this.page(index, read.steps));
-        put(this.body, ...this.pages.map(({ node }) => node));
+        const mountedNow = new Map(this.pages.map((page) => [page.index, page]));
+        this.pages = pages.map(({ index, read }) => this.refilled(mountedNow.get(index), index, read.steps));
+        for (const node of [...this.body.children]) if (!this.pages.some((page) => page.node === node)) node.remove();
+        this.pages.forEach(({ node }, at) => this.body.children[at] === node || this.body.insertBefore(node, this.body.children[at] ?? null));
       });
     });
     this.how.changed();

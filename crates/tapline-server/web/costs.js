@@ -2,7 +2,7 @@
 
 /** @import { Budget, Costs, Sum, View } from './types' */
 import { get } from './api.js';
-import { framed, h, put, svg, visible } from './dom.js';
+import { framed, h, put, svg, update, visible } from './dom.js';
 import { countOf, exactMoney, money, percent, roundMoney, shareOf, short, whole } from './format.js';
 
 const BY = ['day', 'project', 'model', 'tool', 'agent'];
@@ -45,7 +45,7 @@ export class CostsView {
       this.redraw();
     } catch (error) {
       if (this.ending.signal.aborted) return;
-      put(this.body, h('p', { class: 'note', role: 'alert' }, error instanceof Error ? error.message : String(error)));
+      update(this.body, h('p', { class: 'note', role: 'alert' }, error instanceof Error ? error.message : String(error)));
     }
     this.body.removeAttribute('aria-busy');
   }
@@ -54,7 +54,7 @@ export class CostsView {
   draw(costs) {
     const { totals, rows } = costs;
     const about = totals.cost_unknown > 0 ? '≥ ' : '';
-    put(this.body,
+    update(this.body,
       costs.budgets.length > 0 && budgetLines(costs.budgets),
       h('div', { class: 'sum' }, h('b', { title: exactMoney(totals.cost_usd) }, about + money(totals.cost_usd)),
         h('span', { class: 'faint' }, `in ${LAST[this.last]} · ${countOf(totals.sessions, 'session')} · ${short(totals.tokens)} tokens`)),

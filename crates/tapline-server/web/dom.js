@@ -13,6 +13,23 @@ export function visible(text) {
   return text.replace(hidden, (one) => `<U+${one.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')}>`);
 }
 
+/** @type {WeakMap<Element, Map<string, EventListener>>} what an element does when something happens to it; `update` writes it again */
+const listeners = new WeakMap();
+
+/** @param {Event} event */
+function dispatch(event) {
+  const { currentTarget } = event;
+  if (currentTarget instanceof Element) listeners.get(currentTarget)?.get(event.type)?.call(currentTarget, event);
+}
+
+/** @param {Element} element @param {string} type @param {EventListener} listener */
+function listen(element, type, listener) {
+  let own = listeners.get(element);
+  if (!own) listeners.set(element, own = new Map());
+  if (!own.has(type)) element.addEventListener(type, dispatch);
+  own.set(type, listener);
+}
+
 /**
  * @param {Element} element
  * @param {Record<string, unknown> | null} props attributes; a function is a listener (`onclick`)
@@ -20,7 +37,7 @@ export function visible(text) {
  */
 function fill(element, props, children) {
   for (const [name, value] of Object.entries(props ?? {})) {
-    if (typeof value === 'function') element.addEventListener(name.slice(2), /** @type {EventListener} */ (value));
+    if (typeof value === 'function') listen(element, name.slice(2), /** @type {EventListener} */ (value));
     else if (value === true) element.setAttribute(name, '');
     else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, visible(String(value)));
   }
@@ -67,7 +84,7 @@ export function svg(tag, props = null, ...children) {
 }
 
 /**
- * Replaces what an element holds.
+ * Replaces what an element holds. This is for elements that are made once; what is drawn again and again uses `update`.
  * @param {Element} element
  * @param {...Child} children
  */
@@ -75,30 +92,75 @@ export function put(element, ...children) {
   element.replaceChildren(...texts(children));
 }
 
-/** What the Tab key reaches. @param {Node} node */
-function stops(node) {
-  return node instanceof Element ? [node, ...node.querySelectorAll('*')].filter((one) => one.matches('a, button, summary, input, [tabindex]')) : [];
-}
-
 /**
- * Replaces only those children that differ, and keeps the focus. A button that is pressed just now must not be another one when it is let go.
+ * Makes an element hold these children, and keeps every node that can stay. A browser drops a click if the pressed element is replaced, or if
+ * its text is, before the pointer is released. So text and attributes are written only where they differ.
  * @param {Element} element
  * @param {...Child} children
  */
 export function update(element, ...children) {
-  const fresh = texts(children).map((child) => (child instanceof Node ? child : document.createTextNode(child)));
-  const old = [...element.childNodes];
-  if (old.length !== fresh.length) {
-    element.replaceChildren(...fresh);
-    return;
+  const holder = document.createDocumentFragment();
+  holder.append(...texts(children));
+  keep(element, holder);
+}
+
+/** What tells one child from another: two links to different places are not the same link. @param {Node} node */
+function nameOf(node) {
+  if (!(node instanceof Element)) return node.nodeName;
+  const own = node.getAttribute('data-key') ?? node.getAttribute('href') ?? node.id;
+  return [node.nodeName, node.getAttribute('class')?.split(' ')[0], own].join(' ');
+}
+
+/**
+ * Makes the children of one node like those of another.
+ * @param {Node} old
+ * @param {Node} fresh loses the children that are taken over
+ */
+function keep(old, fresh) {
+  fresh.normalize();
+  let next = old.firstChild;
+  for (const child of [...fresh.childNodes]) {
+    const name = nameOf(child);
+    let same = next;
+    while (same && nameOf(same) !== name) same = same.nextSibling;
+    if (!same) {
+      old.insertBefore(child, next);
+      continue;
+    }
+    for (; next && next !== same; next = remove(next));
+    next = same.nextSibling;
+    if (same instanceof Element && child instanceof Element) become(same, child);
+    else if (same.nodeValue !== child.nodeValue) same.nodeValue = child.nodeValue;
   }
-  old.forEach((node, at) => {
-    if (node.isEqualNode(fresh[at])) return;
-    const focused = document.activeElement && node.contains(document.activeElement) ? stops(node).indexOf(document.activeElement) : -1;
-    node.replaceWith(fresh[at]);
-    const again = stops(fresh[at])[focused];
-    if (again instanceof HTMLElement) again.focus({ preventScroll: true });
-  });
+  while (next) next = remove(next);
+}
+
+/** @param {ChildNode} node @returns {ChildNode | null} the one after it */
+function remove(node) {
+  const { nextSibling } = node;
+  node.remove();
+  return nextSibling;
+}
+
+/** @param {Element} old @param {Element} fresh */
+function become(old, fresh) {
+  for (const { name, value } of fresh.attributes) attribute(old, name, value);
+  for (const { name } of [...old.attributes]) {
+    // What the reader opened stays open.
+    if (!fresh.hasAttribute(name) && !(name === 'open' && old instanceof HTMLDetailsElement)) old.removeAttribute(name);
+  }
+  const now = listeners.get(fresh);
+  for (const [type, listener] of now ?? []) listen(old, type, listener);
+  for (const type of [...listeners.get(old)?.keys() ?? []]) if (!now?.has(type)) listen(old, type, () => {});
+  keep(old, fresh);
+}
+
+/** Writes an attribute if it differs. @param {Element} element @param {string} name @param {string} value */
+export function attribute(element, name, value) {
+  if (element.getAttribute(name) === value) return;
+  // The page's content policy forbids styles in markup; a script may set them.
+  if (name === 'style') /** @type {HTMLElement} */ (element).style.cssText = value;
+  else element.setAttribute(name, value);
 }
 
 /**
@@ -123,12 +185,12 @@ export async function copy(button, text) {
   const before = button.textContent;
   try {
     await navigator.clipboard.writeText(text);
-    button.textContent = 'Copied';
+    update(button, 'Copied');
   } catch {
     // Without permission, or on plain HTTP beyond loopback.
-    button.textContent = 'Select and copy it by hand';
+    update(button, 'Select and copy it by hand');
   }
-  setTimeout(() => { button.textContent = before; }, 1500);
+  setTimeout(() => update(button, before), 1500);
 }
 
 /**

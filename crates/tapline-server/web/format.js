@@ -1,7 +1,7 @@
 // Numbers and times for people: rounded, short. The exact value goes into a title.
 
 /** @import { Budget, Row, Tokens } from './types' */
-import { h, visible } from './dom.js';
+import { h, update, visible } from './dom.js';
 
 // Making one of these takes longer than a row of the list has. Each is made once.
 const wholes = new Intl.NumberFormat('en-US');
@@ -179,8 +179,7 @@ function lasted(at, form) {
 export function tick() {
   for (const element of document.querySelectorAll('time[data-since]')) {
     const { since, form } = /** @type {HTMLElement} */ (element).dataset;
-    const text = lasted(Number(since), form);
-    if (element.textContent !== text) element.textContent = text;
+    update(element, lasted(Number(since), form));
   }
 }
 

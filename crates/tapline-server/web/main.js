@@ -3,7 +3,7 @@
 /** @import { View } from './types' */
 import { onConnection } from './api.js';
 import { CostsView } from './costs.js';
-import { h, put } from './dom.js';
+import { h, put, update } from './dom.js';
 import { tick } from './format.js';
 import { helpDialog } from './help.js';
 import { SessionView } from './session.js';
@@ -107,7 +107,7 @@ filter.addEventListener('focus', () => {
 document.getElementById('help')?.addEventListener('click', () => helpDialog(store.control));
 onConnection((lost) => {
   connection.hidden = lost === null;
-  connection.textContent = lost ?? '';
+  update(connection, lost);
 });
 setInterval(tick, 1000);
 history.scrollRestoration = 'manual';

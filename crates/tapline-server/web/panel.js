@@ -94,8 +94,7 @@ function tree(agents, parent, go, above = new Set()) {
 /** @param {Session} session */
 function resume(session) {
   const text = resumeCommand(session);
-  /** @type {HTMLButtonElement} */
-  const button = h('button', { type: 'button', class: 'copy', onclick: () => copy(button, text) }, 'Copy');
+  const button = h('button', { type: 'button', class: 'copy', onclick: (/** @type {{ currentTarget: HTMLButtonElement }} */ event) => copy(event.currentTarget, text) }, 'Copy');
   return h('div', { class: 'resume' }, h('pre', { tabindex: 0, 'aria-label': 'Command that goes on with this session' }, text), button);
 }
 
@@ -117,13 +116,10 @@ function earlier(id, runs) {
  */
 export function drawPanel(panel, session, go) {
   const agents = tree(session.agents, null, go);
-  const turns = perTurn(session.turns);
-  // What the reader opened stays open.
-  turns.querySelector('details')?.toggleAttribute('open', panel.querySelector('details')?.open ?? false);
   update(panel,
     section('Timeline', timeline(session.spans, isLive(session), go)),
     section(isLive(session) ? 'So far' : 'In all', totals(session)),
-    session.turns.length > 0 && section(session.turns.some((turn) => turn.cost_usd !== null) ? 'Cost per turn' : 'Turns', turns),
+    session.turns.length > 0 && section(session.turns.some((turn) => turn.cost_usd !== null) ? 'Cost per turn' : 'Turns', perTurn(session.turns)),
     agents && section('Sub-agents', agents),
     session.earlier && section('Earlier runs of this session, as HTML', earlier(session.id, session.earlier)),
     session.resume.length > 0 && section('Resume', resume(session)),

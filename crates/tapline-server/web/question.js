@@ -2,7 +2,7 @@
 
 /** @import { Decision, Question, Row } from './types' */
 import { post, sessionPath } from './api.js';
-import { h, put } from './dom.js';
+import { h, update } from './dom.js';
 import { lasting, phrase } from './format.js';
 
 /** A key does not answer what appeared just before it was pressed: it was meant for something else. */
@@ -11,6 +11,12 @@ const UNSEEN = 400;
 const seen = new Map();
 /** @type {Map<string, string>} what was answered, until the server says that the question is gone */
 const answered = new Map();
+/** @type {Map<string, string>} why an answer did not arrive */
+const problems = new Map();
+/** @type {Set<string>} questions whose no gets a reason */
+const reasons = new Set();
+/** @type {WeakMap<HTMLElement, { row: Row, keys: boolean }>} what each place shows */
+const shown = new WeakMap();
 
 /** @param {Row} row @param {Question} question */
 function name(row, question) {
@@ -24,104 +30,112 @@ function name(row, question) {
  * @param {boolean} keys whether the keys would answer this question
  */
 export function showQuestion(place, row, keys) {
-  const question = row.questions[0];
-  const shown = place.querySelector('.ask');
-  if (!question) {
-    put(place);
-    return;
-  }
-  const mark = [keys, row.controllable, answered.get(name(row, question))].join(' ');
-  if (shown instanceof HTMLElement && shown.dataset.question === question.id && (shown.dataset.mark === mark || shown.querySelector('form'))) return;
-  const card = questionCard(row, question, keys);
-  card.dataset.mark = mark;
-  put(place, card);
+  shown.set(place, { row, keys });
+  draw(place);
+}
+
+/** Draws the newest that is known of a place. @param {HTMLElement} place */
+function draw(place) {
+  const { row, keys } = shown.get(place) ?? {};
+  const question = row?.questions[0];
+  update(place, row && question && questionCard(row, question, place, Boolean(keys)));
 }
 
 /**
  * The question with its buttons.
  * @param {Row} row
  * @param {Question} question
+ * @param {HTMLElement} place
  * @param {boolean} keys
  */
-function questionCard(row, question, keys) {
+function questionCard(row, question, place, keys) {
   const known = name(row, question);
   if (!seen.has(known)) seen.set(known, performance.now());
-  const card = h('div', { class: 'ask', 'data-question': question.id, role: 'group', 'aria-label': `Question: ${question.tool} ${question.summary}` });
   const { tool, summary } = question;
   const rest = summary.startsWith(tool) ? summary.slice(tool.length).replace(/^[:\s]+/, '') : summary;
   const what = h('p', { class: 'ask-what', title: summary },
     h('b', null, tool ? `May it use ${tool}?` : 'It asks:'), ' ', ...phrase(rest), ' ', h('span', { class: 'faint' }, lasting(question.since, 'span')));
-  const done = answered.get(known);
-  if (done) put(card, what, h('p', { class: 'ask-done', role: 'status' }, done));
-  else if (!row.controllable) put(card, what, h('p', { class: 'ask-done' }, 'Answer it where this session runs.'));
-  else put(card, what, buttons(row, question, card, keys));
-  return card;
+  const done = answered.get(known), problem = problems.get(known);
+  return h('div', { class: 'ask', 'data-key': question.id, role: 'group', 'aria-label': `Question: ${tool} ${summary}` }, what,
+    done && h('p', { class: 'ask-done', role: 'status' }, done),
+    problem && h('p', { class: 'ask-done', role: 'alert' }, problem),
+    !done && !row.controllable && h('p', { class: 'ask-done' }, 'Answer it where this session runs.'),
+    !done && row.controllable && (reasons.has(known) ? reasonForm(row, question, place) : buttons(row, question, place, keys)));
 }
 
 /**
+ * The letters of the keys always have their room, so that no button moves when its question is selected.
  * @param {Row} row
  * @param {Question} question
- * @param {HTMLElement} card
+ * @param {HTMLElement} place
  * @param {boolean} keys
  */
-function buttons(row, question, card, keys) {
-  const key = (/** @type {string} */ letter) => keys && h('kbd', { 'aria-hidden': 'true' }, letter);
+function buttons(row, question, place, keys) {
+  const key = (/** @type {string} */ letter) => h('kbd', { 'aria-hidden': 'true', class: keys ? 'key' : 'key off' }, letter);
   return h('div', { class: 'ask-buttons' },
-    h('button', { type: 'button', class: 'main', 'aria-keyshortcuts': keys && 'y', onclick: () => answer(row, question, card, 'allow') }, 'Allow once', key('y')),
-    h('button', { type: 'button', 'aria-keyshortcuts': keys && 'n', onclick: () => answer(row, question, card, 'deny') }, 'No', key('n')),
-    h('button', { type: 'button', 'aria-keyshortcuts': keys && 'w', onclick: () => because(row, question, card, keys) }, 'No, because …', key('w')));
+    h('button', { type: 'button', class: 'main', 'aria-keyshortcuts': keys && 'y', onclick: () => answer(row, question, place, 'allow') }, 'Allow once', key('y')),
+    h('button', { type: 'button', class: 'no', 'aria-keyshortcuts': keys && 'n', onclick: () => answer(row, question, place, 'deny') }, 'No', key('n')),
+    h('button', { type: 'button', class: 'because', 'aria-keyshortcuts': keys && 'w', onclick: () => because(row, question, place) }, 'No, because …', key('w')));
 }
 
 /**
  * Asks for the reason of a no.
  * @param {Row} row
  * @param {Question} question
- * @param {HTMLElement} card
- * @param {boolean} keys
+ * @param {HTMLElement} place
  */
-function because(row, question, card, keys) {
-  const input = h('input', { type: 'text', 'aria-label': 'Why not? The agent reads this.', placeholder: 'Why not? The agent reads this.', maxlength: 2000 });
+function because(row, question, place) {
+  reasons.add(name(row, question));
+  draw(place);
+  place.querySelector('input')?.focus();
+}
+
+/**
+ * @param {Row} row
+ * @param {Question} question
+ * @param {HTMLElement} place
+ */
+function reasonForm(row, question, place) {
+  const why = 'Why not? The agent reads this.';
   const back = () => {
-    form.replaceWith(buttons(row, question, card, keys));
-    /** @type {HTMLElement | null} */ (card.closest('[data-row]')?.querySelector('a'))?.focus();
+    reasons.delete(name(row, question));
+    draw(place);
+    /** @type {HTMLElement | null} */ (place.closest('[data-row]')?.querySelector('a'))?.focus();
   };
-  const form = h('form', {
+  return h('form', {
     class: 'ask-buttons',
     onsubmit: (/** @type {Event} */ event) => {
       event.preventDefault();
-      answer(row, question, card, 'deny', input.value.trim() || undefined);
+      answer(row, question, place, 'deny', place.querySelector('input')?.value.trim() || undefined);
     },
     onkeydown: (/** @type {KeyboardEvent} */ event) => {
       if (event.key !== 'Escape') return;
       event.stopPropagation();
       back();
     },
-  }, input, h('button', { type: 'submit', class: 'main' }, 'Send'), h('button', { type: 'button', onclick: back }, 'Back'));
-  card.querySelector('.ask-buttons')?.replaceWith(form);
-  input.focus();
+  }, h('input', { type: 'text', 'aria-label': why, placeholder: why, maxlength: 2000 }),
+  h('button', { type: 'submit', class: 'main' }, 'Send'), h('button', { type: 'button', class: 'back', onclick: back }, 'Back'));
 }
 
 /**
  * @param {Row} row
  * @param {Question} question
- * @param {HTMLElement} card
+ * @param {HTMLElement} place
  * @param {Decision} decision
  * @param {string} [message]
  */
-async function answer(row, question, card, decision, message) {
+async function answer(row, question, place, decision, message) {
   const known = name(row, question);
   if (answered.has(known)) return;
   answered.set(known, decision === 'allow' ? 'Allowed.' : 'Refused.');
-  const before = card.querySelector('.ask-buttons');
-  const said = h('p', { class: 'ask-done', role: 'status' }, answered.get(known));
-  before?.replaceWith(said);
+  problems.delete(known);
+  draw(place);
   try {
     await post(`${sessionPath(row.id)}/answer`, { question: question.id, decision, ...(message && { message }) });
   } catch (error) {
     answered.delete(known);
-    put(said, error instanceof Error ? error.message : String(error));
-    said.setAttribute('role', 'alert');
-    said.after(buttons(row, question, card, true));
+    problems.set(known, error instanceof Error ? error.message : String(error));
+    draw(place);
   }
 }
 
@@ -133,12 +147,11 @@ async function answer(row, question, card, decision, message) {
  */
 export function answerKey(key, row, inside) {
   const question = row?.questions[0];
-  const decisions = { y: 'allow', n: 'deny', w: 'because' };
-  if (!row || !question || !row.controllable || !Object.hasOwn(decisions, key)) return false;
-  const card = /** @type {HTMLElement | null} */ (inside?.querySelector('.ask') ?? null);
+  if (!row || !question || !row.controllable || !['y', 'n', 'w'].includes(key)) return false;
+  const place = /** @type {HTMLElement | null} */ (inside?.querySelector('.ask')?.parentElement ?? null);
   const since = seen.get(name(row, question));
-  if (!card || since === undefined || performance.now() - since < UNSEEN) return true;
-  if (key === 'w') because(row, question, card, true);
-  else answer(row, question, card, key === 'y' ? 'allow' : 'deny');
+  if (!place || since === undefined || performance.now() - since < UNSEEN) return true;
+  if (key === 'w') because(row, question, place);
+  else answer(row, question, place, key === 'y' ? 'allow' : 'deny');
   return true;
 }

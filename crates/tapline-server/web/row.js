@@ -2,7 +2,7 @@
 
 /** @import { Row } from './types' */
 import { sessionLink } from './api.js';
-import { h, put } from './dom.js';
+import { attribute, h, update } from './dom.js';
 import {
   allTokens, exactMoney, exactTime, exactTokens, isLive, lasting, money, percent, phrase, short, stateWord, titleOf, when, whereabouts,
 } from './format.js';
@@ -60,16 +60,16 @@ export function rowNode(row, old, how) {
   node.classList.toggle('selected', how.selected);
   node.classList.toggle('live', isLive(row));
   node.classList.toggle('asks', row.questions.length > 0);
-  put(cell('state'), stateWord(row));
+  update(cell('state'), stateWord(row));
   const link = /** @type {HTMLAnchorElement} */ (node.querySelector('a.title'));
-  link.textContent = titleOf(row);
-  link.title = titleOf(row);
-  put(/** @type {HTMLElement} */ (node.querySelector('.sub')), whereabouts(row));
-  put(cell('now'), ...nowOf(row));
-  put(cell('context'), contextBar(row.context_used));
-  put(cell('tokens'), h('span', { title: exactTokens(row.tokens) }, short(allTokens(row.tokens)), h('span', { class: 'unit' }, ' tokens')));
-  put(cell('cost'), h('span', { title: exactMoney(row.cost_usd, row.cost_exact) }, money(row.cost_usd, row.cost_exact)));
-  put(cell('time'), timeOf(row));
+  update(link, titleOf(row));
+  attribute(link, 'title', titleOf(row));
+  update(/** @type {HTMLElement} */ (node.querySelector('.sub')), whereabouts(row));
+  update(cell('now'), ...nowOf(row));
+  update(cell('context'), contextBar(row.context_used));
+  update(cell('tokens'), h('span', { title: exactTokens(row.tokens) }, short(allTokens(row.tokens)), h('span', { class: 'unit' }, ' tokens')));
+  update(cell('cost'), h('span', { title: exactMoney(row.cost_usd, row.cost_exact) }, money(row.cost_usd, row.cost_exact)));
+  update(cell('time'), timeOf(row));
   showQuestion(cell('ask'), row, how.keys);
   return node;
 }

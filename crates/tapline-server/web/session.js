@@ -160,7 +160,7 @@ export class SessionView {
       session.controllable && h('div', { class: 'session-actions' },
         isLive(session) && h('button', { type: 'button', onclick: () => this.act('interrupt') }, 'Interrupt'),
         h('button', { type: 'button', class: 'danger', onclick: () => this.confirmStop() }, 'Stop')));
-    put(this.more, panelLine(session));
+    update(this.more, panelLine(session));
     this.drawAsked(session);
     this.drawComposer(session);
   }
@@ -169,7 +169,7 @@ export class SessionView {
   drawAsked(session) {
     const more = session.questions.length - 1;
     showQuestion(this.asked, session, true);
-    put(this.others, more > 0 && `${whole(more)} more after this one.`);
+    update(this.others, more > 0 && `${whole(more)} more after this one.`);
     this.others.hidden = more <= 0;
   }
 
@@ -231,15 +231,14 @@ export class SessionView {
   /** @param {string} message */
   fail(message) {
     if (this.closed) return;
-    put(this.problem, message);
+    update(this.problem, message);
     this.problem.hidden = false;
   }
 
   drawNewest() {
     const { follow, unseen } = this.talk;
     this.newest.hidden = follow || (unseen === 0 && !(this.session && isLive(this.session)));
-    const text = unseen > 0 ? `${whole(unseen)} new ↓` : 'Newest ↓';
-    if (this.newest.textContent !== text) this.newest.textContent = text;
+    update(this.newest, unseen > 0 ? `${whole(unseen)} new ↓` : 'Newest ↓');
   }
 
   toHash() {

@@ -128,7 +128,7 @@ export class SessionsView {
     this.table.hidden = rows.length === 0;
     this.list.set(all);
     this.drawTiles();
-    put(this.note, this.store.error ?? (rows.length > 0 ? null : this.empty()));
+    update(this.note, this.store.error ?? (rows.length > 0 ? null : this.empty()));
     this.note.hidden = !this.note.hasChildNodes();
     const asking = [...this.store.rows.values()].filter((row) => row.questions.length > 0).length;
     document.title = asking > 0 ? `(${asking}) tapline` : 'tapline';
@@ -150,7 +150,7 @@ export class SessionsView {
   /** @param {{ group: string, count: number }} item @param {HTMLElement | null} old */
   group(item, old) {
     const node = old ?? h('div', { class: 'group', role: 'row' });
-    put(node, h('h2', { role: 'cell' }, item.group, ' ', h('small', null, whole(item.count))));
+    update(node, h('h2', { role: 'cell' }, item.group, ' ', h('small', null, whole(item.count))));
     return node;
   }
 
@@ -227,7 +227,7 @@ export class SessionsView {
     }
     if (signal.aborted) return;
     this.hits.hidden = found.hits.length === 0;
-    put(this.hits, h('h2', null, 'In conversations'), h('ul', null, ...found.hits.map((hit) => h('li', null,
+    update(this.hits, h('h2', null, 'In conversations'), h('ul', null, ...found.hits.map((hit) => h('li', null,
       h('a', { href: sessionLink(hit.session, hit.step) },
         h('span', { class: 'hit-title' }, hit.title || 'A session without a prompt'),
         h('span', { class: 'hit-text' }, ...hit.snippet.map((part) => (part.hit ? h('mark', null, part.text) : part.text)))),
@@ -236,7 +236,7 @@ export class SessionsView {
   }
 
   drawHeads() {
-    put(this.heads, ...COLUMNS.map(({ name, label, sort }) => {
+    update(this.heads, ...COLUMNS.map(({ name, label, sort }) => {
       const on = sort !== null && sort === this.order;
       const direction = (sort === 'title') === this.backwards ? 'descending' : 'ascending';
       return h('div', { class: `c-${name}`, role: 'columnheader', 'aria-sort': on && direction },
@@ -315,7 +315,7 @@ export class SessionsView {
       const [today, yesterday] = [cost(day(0)), cost(day(1))];
       this.store.budgets = costs.budgets;
       this.drawBudgets(costs.budgets);
-      put(this.today, h('b', { title: exactMoney(today) }, money(today)), h('span', { class: 'tile-small', title: exactMoney(yesterday) }, `yesterday ${money(yesterday)}`));
+      update(this.today, h('b', { title: exactMoney(today) }, money(today)), h('span', { class: 'tile-small', title: exactMoney(yesterday) }, `yesterday ${money(yesterday)}`));
       this.drawTiles();
     } catch {
       // The tile stays as it was.

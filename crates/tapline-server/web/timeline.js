@@ -55,7 +55,7 @@ export function timeline(spans, live, go) {
     const x = ((bar.from - start) / (end - start)) * WIDTH, width = Math.max(2, ((bar.to - bar.from) / (end - start)) * WIDTH - 0.5);
     const names = bar.names.length > 3 ? `${bar.names.slice(0, 3).join(', ')} and ${bar.names.length - 3} more` : bar.names.join(', ');
     picture.append(svg('rect', {
-      x: Math.min(x, WIDTH - 2), y: at * LANE + 2, width, height: BAR, rx: 2, class: bar.open ? 'open' : bar.sub ? 'sub' : 'own', onclick: () => go(bar.step),
+      x: Math.min(x, WIDTH - 2), y: at * LANE + 2, width, height: BAR, rx: 2, 'data-key': bar.step, class: bar.open ? 'open' : bar.sub ? 'sub' : 'own', onclick: () => go(bar.step),
     }, svg('title', null, `${names}: ${lasted(bar.to - bar.from)}${bar.open ? ' so far' : ''}`)));
   }));
   const [first, last] = clocksOf(start, end);

@@ -33,18 +33,37 @@ export class Virtual {
     this.shown = new Map();
     /** @type {string | null} the row that exists wherever the window is: the one with the focus */
     this.pinned = null;
+    /** @type {T[] | null} what comes when the pointer is released: no row moves away under a pressed one */
+    this.held = null;
     this.later = framed(() => this.draw());
-    addEventListener('scroll', this.later, { passive: true });
-    addEventListener('resize', this.later);
+    this.ending = new AbortController();
+    const { signal } = this.ending;
+    addEventListener('scroll', this.later, { passive: true, signal });
+    addEventListener('resize', this.later, { signal });
+    root.addEventListener('pointerdown', () => { this.held ??= this.all; }, { signal });
+    // The click comes right after the release.
+    for (const type of ['pointerup', 'pointercancel']) addEventListener(type, () => setTimeout(() => this.release()), { signal });
   }
 
   close() {
-    removeEventListener('scroll', this.later);
-    removeEventListener('resize', this.later);
+    this.ending.abort();
+  }
+
+  release() {
+    const { held } = this;
+    this.held = null;
+    if (held && !this.ending.signal.aborted) this.set(held);
   }
 
   /** @param {T[]} all */
   set(all) {
+    if (this.held) {
+      this.held = all;
+      const fresh = new Map(all.map((item) => [this.how.key(item), item]));
+      this.all = this.all.map((item) => fresh.get(this.how.key(item)) ?? item);
+      this.draw();
+      return;
+    }
     this.all = all;
     this.tops = new Float64Array(all.length + 1);
     const height = this.how.heights();

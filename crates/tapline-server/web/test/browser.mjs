@@ -26,6 +26,7 @@ after(() => browser.close());
 /** A page in a fresh browser context; at the end nothing may have gone wrong in it. */
 export async function browse(t, { look = LOOKS.light, tolerate = () => false } = {}) {
   const context = await browser.newContext({ ...look, reducedMotion: 'reduce', permissions: ['clipboard-read', 'clipboard-write'] });
+  context.setDefaultTimeout(20_000);
   const page = await context.newPage();
   const problems = [];
   page.on('pageerror', (error) => problems.push(String(error.stack)));

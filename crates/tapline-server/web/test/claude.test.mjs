@@ -11,8 +11,8 @@ import { browse, rowOf, shot } from './browser.mjs';
 
 const { TAPLINE, CLAUDE } = process.env;
 const TOKEN = 'a-token-of-this-test-with-44-characters-0123';
-/** The programs are slow on a busy machine. No speed is tested. */
-const SLOW = { timeout: 180_000 };
+/** For what the page shows only once the agent has done something: it takes seconds to start, and longer on a busy machine. No speed is tested. */
+const AGENT = { timeout: 90_000 };
 
 /** @type {{ home: string, work: string, url: string, link: string, end: () => Promise<void> }} */
 let serving;
@@ -90,8 +90,6 @@ after(() => serving.end());
 /** A page that is in by the token: the link is good once. */
 async function open(t) {
   const { page, context } = await browse(t);
-  page.setDefaultTimeout(SLOW.timeout);
-  context.setDefaultTimeout(SLOW.timeout);
   if (!serving.cookies) {
     await page.goto(serving.link);
     await page.waitForURL(`${serving.url}/`);
@@ -119,7 +117,7 @@ test('a chat at a terminal asks, and is answered, told more, interrupted and sto
   await wrote(chat, 'y once');
   // The first question is answered on the page.
   const row = rowOf(page, 'Please make one');
-  await row.getByRole('button', { name: 'Allow once' }).waitFor();
+  await row.getByRole('button', { name: 'Allow once' }).waitFor(AGENT);
   assert.equal(await page.locator('.row').count(), 1, 'what is recorded and pushed here is one session');
   assert.equal(await state(page, 'Please make one').textContent(), 'needs you');
   assert.ok(!existsSync(join(serving.work, 'one')));
@@ -127,32 +125,32 @@ test('a chat at a terminal asks, and is answered, told more, interrupted and sto
   await row.getByRole('button', { name: 'Allow once' }).click();
   await wrote(chat, 'answered on the page');
   await wrote(chat, 'One is there.');
-  await state(page, 'Please make one').filter({ hasText: 'finished' }).waitFor();
+  await state(page, 'Please make one').filter({ hasText: 'finished' }).waitFor(AGENT);
   assert.ok(existsSync(join(serving.work, 'one')));
   // The second one at the terminal; then it is gone on the page, too.
   await row.locator('a.title').click();
   chat.child.stdin.write('make two\r');
-  await page.locator('.asked').getByRole('button', { name: 'Allow once' }).waitFor();
+  await page.locator('.asked').getByRole('button', { name: 'Allow once' }).waitFor(AGENT);
   await wrote(chat, 'y once', 2);
   // A key that is pressed too soon after a question appeared was meant for something else.
   const pressing = setInterval(() => chat.child.stdin.write('y'), 700);
   await wrote(chat, 'allowed, once').finally(() => clearInterval(pressing));
-  await page.locator('.asked .ask').waitFor({ state: 'detached' });
-  await page.locator('.step.text', { hasText: 'Two is there.' }).waitFor();
+  await page.locator('.asked .ask').waitFor({ state: 'detached', ...AGENT });
+  await page.locator('.step.text', { hasText: 'Two is there.' }).waitFor(AGENT);
   // A message is a turn.
   await page.locator('.composer textarea').fill('thank you');
   await page.keyboard.press('Enter');
-  await page.locator('.step.prompt', { hasText: 'thank you' }).waitFor();
-  await page.locator('.step.text', { hasText: 'You are welcome.' }).waitFor();
+  await page.locator('.step.prompt', { hasText: 'thank you' }).waitFor(AGENT);
+  await page.locator('.step.text', { hasText: 'You are welcome.' }).waitFor(AGENT);
   await wrote(chat, 'You are welcome.');
   // An interrupt ends the turn, not the chat.
   await page.locator('.composer textarea').fill('tell a story');
   await page.keyboard.press('Enter');
-  await page.locator('.step', { hasText: 'Once upon a time' }).first().waitFor();
+  await page.locator('.step', { hasText: 'Once upon a time' }).first().waitFor(AGENT);
   await page.getByRole('button', { name: 'Interrupt' }).click();
   await wrote(chat, 'interrupted on the page');
-  await page.locator('.session-head .state', { hasText: 'finished' }).waitFor();
-  await page.locator('.totals div', { hasText: 'Turns' }).filter({ hasText: '4' }).waitFor();
+  await page.locator('.session-head .state', { hasText: 'finished' }).waitFor(AGENT);
+  await page.locator('.totals div', { hasText: 'Turns' }).filter({ hasText: '4' }).waitFor(AGENT);
   await shot(page, 'claude-chat');
   assert.equal(chat.child.exitCode, null);
 });
@@ -161,7 +159,7 @@ test('a run that fails, a run with sub-agents, and a plain claude -p are shown a
   const page = await open(t);
   // A failure.
   const failing = onSim('fails', '[[turn]]\ntext = "never"\nfault = [{ kind = "error", status = 401, times = "forever" }]\n', [TAPLINE, 'run', 'Fail with dignity', '--bin', CLAUDE, '--format', 'quiet']);
-  await state(page, 'Fail with dignity').filter({ hasText: 'failed' }).waitFor();
+  await state(page, 'Fail with dignity').filter({ hasText: 'failed' }).waitFor(AGENT);
   assert.equal(await failing.ended, 1, failing.text);
   assert.notEqual(await rowOf(page, 'Fail with dignity').locator('.c-now').textContent(), '', 'it says why');
   // Sub-agents.
@@ -172,28 +170,28 @@ test('a run that fails, a run with sub-agents, and a plain claude -p are shown a
     '[[turn]]\nwhen = { agent = "sub" }\ntext = "Found 5 endpoints."\n', '[[turn]]\ntext = "The sub-agent found five."\n',
   ].join('');
   const delegating = onSim('delegates', subagents, [TAPLINE, 'run', 'Delegate the search', '--bin', CLAUDE, '--permission-mode', 'bypassPermissions', '--format', 'quiet']);
-  await state(page, 'Delegate the search').filter({ hasText: 'running' }).waitFor();
+  await state(page, 'Delegate the search').filter({ hasText: 'running' }).waitFor(AGENT);
   await rowOf(page, 'Delegate the search').locator('a.title').click();
   const kid = page.locator('.tree li', { hasText: 'Explore the code' });
-  await kid.locator('.state.running').waitFor();
-  await page.locator('.step .tool.running', { hasText: 'until [ -e go-sub ]' }).waitFor();
+  await kid.locator('.state.running').waitFor(AGENT);
+  await page.locator('.step .tool.running', { hasText: 'until [ -e go-sub ]' }).waitFor(AGENT);
   await shot(page, 'claude-subagent');
   writeFileSync(join(serving.work, 'go-sub'), '');
-  await kid.locator('.state.finished').waitFor();
-  await page.locator('.step.text', { hasText: 'The sub-agent found five.' }).waitFor();
-  await page.locator('.session-head .state', { hasText: 'finished' }).waitFor();
+  await kid.locator('.state.finished').waitFor(AGENT);
+  await page.locator('.step.text', { hasText: 'The sub-agent found five.' }).waitFor(AGENT);
+  await page.locator('.session-head .state', { hasText: 'finished' }).waitFor(AGENT);
   assert.equal(await delegating.ended, 0, delegating.text);
   await page.keyboard.press('Escape');
   // Nothing of tapline starts it: its transcript is enough.
   const plain = onSim('plain', bash('Look at the moon', waits('go-moon')) + says('seen-go-moon', 'It is full.'), [CLAUDE, '-p', 'Look at the moon', '--dangerously-skip-permissions']);
-  await state(page, 'Look at the moon').filter({ hasText: 'running' }).waitFor();
+  await state(page, 'Look at the moon').filter({ hasText: 'running' }).waitFor(AGENT);
   await rowOf(page, 'Look at the moon').locator('a.title').click();
-  await page.locator('.step .tool.running', { hasText: 'until [ -e go-moon ]' }).waitFor();
+  await page.locator('.step .tool.running', { hasText: 'until [ -e go-moon ]' }).waitFor(AGENT);
   writeFileSync(join(serving.work, 'go-moon'), '');
-  await page.locator('.step .tool.good', { hasText: 'until [ -e go-moon ]' }).waitFor();
-  await page.locator('.step.text', { hasText: 'It is full.' }).waitFor();
-  await page.locator('.session-head .state', { hasText: 'finished' }).waitFor();
-  await page.locator('.totals div', { hasText: 'Turns' }).filter({ hasText: '1' }).waitFor();
+  await page.locator('.step .tool.good', { hasText: 'until [ -e go-moon ]' }).waitFor(AGENT);
+  await page.locator('.step.text', { hasText: 'It is full.' }).waitFor(AGENT);
+  await page.locator('.session-head .state', { hasText: 'finished' }).waitFor(AGENT);
+  await page.locator('.totals div', { hasText: 'Turns' }).filter({ hasText: '1' }).waitFor(AGENT);
   assert.equal(await plain.ended, 0, plain.text);
 });
 
@@ -202,19 +200,21 @@ test('a run with --ask waits for the page, and --ask-timeout is a no', async (t)
   const ask = (name, prompt, ...more) => onSim(name, bash(prompt, `touch ${name} && echo made-${name}`) + says(`made-${name}`, 'Deployed.') + says('.', 'Not deployed.'),
     [TAPLINE, 'run', prompt, '--bin', CLAUDE, '--push', serving.url, '--ask', '--format', 'text', ...more]);
   const run = ask('deploy', 'Deploy it now');
-  await rowOf(page, 'Deploy it now').getByRole('button', { name: 'Allow once' }).click();
+  const allow = rowOf(page, 'Deploy it now').getByRole('button', { name: 'Allow once' });
+  await allow.waitFor(AGENT);
+  await allow.click();
   assert.equal(await run.ended, 0, run.text);
   assert.match(run.text, /Deployed\./);
   assert.ok(existsSync(join(serving.work, 'deploy')));
-  await state(page, 'Deploy it now').filter({ hasText: 'finished' }).waitFor();
+  await state(page, 'Deploy it now').filter({ hasText: 'finished' }).waitFor(AGENT);
   const late = ask('late', 'Deploy it later', '--ask-timeout', '1s');
   assert.equal(await late.ended, 0, late.text);
   assert.match(late.text, /Not deployed\./);
   assert.ok(!existsSync(join(serving.work, 'late')));
-  await state(page, 'Deploy it later').filter({ hasText: 'finished' }).waitFor();
+  await state(page, 'Deploy it later').filter({ hasText: 'finished' }).waitFor(AGENT);
   // A stop on the page is the end of the run, and of the chat that still runs.
   await rowOf(page, 'Please make one').locator('a.title').click();
   await page.getByRole('button', { name: 'Stop', exact: true }).click();
   await page.getByRole('button', { name: 'Stop it' }).click();
-  await page.locator('.composer').waitFor({ state: 'detached' });
+  await page.locator('.composer').waitFor({ state: 'detached', ...AGENT });
 });
