@@ -2,8 +2,10 @@
 //! lone surrogates. One pass checks the text and indexes its values; views ([`Value`]) then read what they need. No
 //! general JSON crate handles all of this (see ARCHITECTURE.md).
 
+mod block;
 mod fingerprint;
 mod fragment;
+mod unescape;
 mod value;
 mod walk;
 
@@ -13,6 +15,8 @@ pub use value::{Entries, Items, Value};
 pub use walk::{Token, Walk};
 
 use std::fmt;
+
+use block::{BLOCK, specials_from};
 
 /// What kind of value stands here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,14 +95,20 @@ impl Tape {
         if u32::try_from(text.len()).is_err() {
             return Err(SyntaxError::TooLarge);
         }
-        Parser { bytes: text.as_bytes(), at: 0, nodes: &mut self.nodes }.document()?;
+        Parser { bytes: text.as_bytes(), at: 0, seen: 0, specials: 0, nodes: &mut self.nodes }.document()?;
         Ok(Value::root(text, &self.nodes))
     }
 }
 
+/// Reads a text from its beginning to its end. What is called for nearly every value is inlined, and nothing else gets the
+/// parser itself, so that the processor can keep its fields in registers.
 struct Parser<'t> {
     bytes: &'t [u8],
     at: usize,
+    /// Where the bytes end that `specials` tells about.
+    seen: usize,
+    /// The quotes, backslashes and control characters among the 64 bytes before `seen`.
+    specials: u64,
     nodes: &'t mut Vec<Node>,
 }
 
@@ -111,82 +121,76 @@ const OUTSIDE: u32 = u32::MAX;
 )]
 impl Parser<'_> {
     /// Reads without recursion. While a container is open, its `next` holds its parent.
-    fn document(&mut self) -> Result<(), SyntaxError> {
+    fn document(mut self) -> Result<(), SyntaxError> {
         let mut open = OUTSIDE;
-        self.blanks();
+        let mut in_object = false;
         'value: loop {
-            match self.peek()? {
+            match self.token()? {
+                b'"' => self.string()?,
                 b'{' => {
                     open = self.enter(Kind::Object, open);
-                    self.blanks();
-                    if self.peek()? == b'}' {
+                    if self.token()? == b'}' {
                         open = self.leave(open);
                     } else {
+                        in_object = true;
                         self.key()?;
                         continue 'value;
                     }
                 }
                 b'[' => {
                     open = self.enter(Kind::Array, open);
-                    self.blanks();
-                    if self.peek()? == b']' {
+                    if self.token()? == b']' {
                         open = self.leave(open);
                     } else {
+                        in_object = false;
                         continue 'value;
                     }
                 }
-                _ => self.scalar()?,
+                first => {
+                    let (kind, end) = scalar(self.bytes, self.at, first)?;
+                    let start = std::mem::replace(&mut self.at, end);
+                    self.leaf(kind, start, false);
+                }
             }
             // After a value: close containers until one continues.
             loop {
-                self.blanks();
                 if open == OUTSIDE {
-                    return if self.at == self.bytes.len() { Ok(()) } else { self.wrong("the end of the line") };
+                    return if self.token().is_err() { Ok(()) } else { wrong(self.at, "the end of the line") };
                 }
-                let object = self.nodes[open as usize].kind == Kind::Object;
-                match self.peek()? {
+                match self.token()? {
                     b',' => {
                         self.at += 1;
-                        self.blanks();
-                        if object {
+                        if in_object {
                             self.key()?;
                         }
                         continue 'value;
                     }
-                    b'}' if object => open = self.leave(open),
-                    b']' if !object => open = self.leave(open),
-                    _ if object => return self.wrong("`,` or `}`"),
-                    _ => return self.wrong("`,` or `]`"),
+                    b'}' if in_object => open = self.leave(open),
+                    b']' if !in_object => open = self.leave(open),
+                    _ if in_object => return wrong(self.at, "`,` or `}`"),
+                    _ => return wrong(self.at, "`,` or `]`"),
                 }
+                in_object = self.nodes.get(open as usize).is_some_and(|node| node.kind == Kind::Object);
             }
         }
     }
 
+    /// Goes to the next byte that is not whitespace, and returns it.
     #[inline(always)]
-    fn peek(&self) -> Result<u8, SyntaxError> {
-        self.bytes.get(self.at).copied().ok_or(SyntaxError::Incomplete)
-    }
-
-    #[cold]
-    fn wrong<T>(&self, expected: &'static str) -> Result<T, SyntaxError> {
-        Err(SyntaxError::At { offset: self.at, expected })
-    }
-
-    #[inline(always)]
-    fn blanks(&mut self) {
-        // Agents write none, so one comparison has to do.
-        while let Some(&byte) = self.bytes.get(self.at)
-            && byte <= b' '
-            && matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
-        {
-            self.at += 1;
+    fn token(&mut self) -> Result<u8, SyntaxError> {
+        match self.bytes.get(self.at) {
+            // Agents write no whitespace, so one comparison has to do.
+            Some(&byte) if byte > b' ' => Ok(byte),
+            _ => {
+                self.at = after_blanks(self.bytes, self.at);
+                self.bytes.get(self.at).copied().ok_or(SyntaxError::Incomplete)
+            }
         }
     }
 
     #[inline(always)]
     fn enter(&mut self, kind: Kind, parent: u32) -> u32 {
-        let index = self.place(self.nodes.len());
-        let start = self.place(self.at);
+        let (index, start) = (place(self.nodes.len()), place(self.at));
         self.nodes.push(Node { start, end: start, next: parent, kind, escaped: false });
         self.at += 1;
         index
@@ -196,98 +200,28 @@ impl Parser<'_> {
     #[inline(always)]
     fn leave(&mut self, open: u32) -> u32 {
         self.at += 1;
-        let end = self.place(self.at);
-        let next = self.place(self.nodes.len());
+        let next = place(self.nodes.len());
         let node = &mut self.nodes[open as usize];
-        node.end = end;
+        node.end = place(self.at);
         std::mem::replace(&mut node.next, next)
     }
 
     #[inline(always)]
     fn leaf(&mut self, kind: Kind, start: usize, escaped: bool) {
-        let next = self.place(self.nodes.len() + 1);
-        let node = Node { start: self.place(start), end: self.place(self.at), next, kind, escaped };
-        self.nodes.push(node);
-    }
-
-    #[expect(clippy::cast_possible_truncation, clippy::unused_self, reason = "texts over 4 GiB are refused first")]
-    fn place(&self, offset: usize) -> u32 {
-        offset as u32
+        let next = place(self.nodes.len() + 1);
+        self.nodes.push(Node { start: place(start), end: place(self.at), next, kind, escaped });
     }
 
     #[inline(always)]
     fn key(&mut self) -> Result<(), SyntaxError> {
-        if self.peek()? != b'"' {
-            return self.wrong("a key in quotes");
+        if self.token()? != b'"' {
+            return wrong(self.at, "a key in quotes");
         }
         self.string()?;
-        self.blanks();
-        if self.peek()? != b':' {
-            return self.wrong("`:`");
+        if self.token()? != b':' {
+            return wrong(self.at, "`:`");
         }
         self.at += 1;
-        self.blanks();
-        Ok(())
-    }
-
-    fn scalar(&mut self) -> Result<(), SyntaxError> {
-        match self.peek()? {
-            b'"' => self.string(),
-            b'-' | b'0'..=b'9' => self.number(),
-            b't' => self.literal("true", Kind::True),
-            b'f' => self.literal("false", Kind::False),
-            b'n' => self.literal("null", Kind::Null),
-            _ => self.wrong("a value"),
-        }
-    }
-
-    fn literal(&mut self, word: &'static str, kind: Kind) -> Result<(), SyntaxError> {
-        let start = self.at;
-        let rest = &self.bytes[start..];
-        if rest.starts_with(word.as_bytes()) {
-            self.at += word.len();
-            self.leaf(kind, start, false);
-            Ok(())
-        } else if word.as_bytes().starts_with(rest) {
-            Err(SyntaxError::Incomplete)
-        } else {
-            // Any word that starts with that letter: there is no way to tell which value was meant.
-            self.wrong("a value")
-        }
-    }
-
-    fn digits(&mut self) -> Result<(), SyntaxError> {
-        if !self.peek()?.is_ascii_digit() {
-            return self.wrong("a digit");
-        }
-        while self.bytes.get(self.at).is_some_and(u8::is_ascii_digit) {
-            self.at += 1;
-        }
-        Ok(())
-    }
-
-    fn number(&mut self) -> Result<(), SyntaxError> {
-        let start = self.at;
-        if self.peek()? == b'-' {
-            self.at += 1;
-        }
-        if self.peek()? == b'0' {
-            self.at += 1;
-        } else {
-            self.digits()?;
-        }
-        if self.bytes.get(self.at) == Some(&b'.') {
-            self.at += 1;
-            self.digits()?;
-        }
-        if let Some(b'e' | b'E') = self.bytes.get(self.at) {
-            self.at += 1;
-            if let Some(b'+' | b'-') = self.bytes.get(self.at) {
-                self.at += 1;
-            }
-            self.digits()?;
-        }
-        self.leaf(Kind::Number, start, false);
         Ok(())
     }
 
@@ -297,14 +231,14 @@ impl Parser<'_> {
         let mut escaped = false;
         self.at += 1;
         loop {
-            self.at += plain_run(&self.bytes[self.at..]);
+            self.plain_run();
             match self.bytes.get(self.at) {
                 Some(b'"') => break,
                 Some(b'\\') => {
                     escaped = true;
-                    self.escape()?;
+                    self.at = after_escape(self.bytes, self.at)?;
                 }
-                Some(_) => return self.wrong("an escaped control character"),
+                Some(_) => return wrong(self.at, "an escaped control character"),
                 None => return Err(SyntaxError::Incomplete),
             }
         }
@@ -313,76 +247,117 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn escape(&mut self) -> Result<(), SyntaxError> {
-        match self.bytes.get(self.at + 1) {
-            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 2,
-            Some(b'u') => {
-                self.at += 2;
-                for _ in 0..4 {
-                    if !self.peek()?.is_ascii_hexdigit() {
-                        return self.wrong("four hex digits");
-                    }
-                    self.at += 1;
+    /// Goes to the next quote, backslash or control character, or to the end of the text. 64 bytes are looked at together: they
+    /// are several short strings, or a part of a long one that has several escapes.
+    #[inline(always)]
+    fn plain_run(&mut self) {
+        loop {
+            if self.at >= self.seen {
+                if self.at >= self.bytes.len() {
+                    return;
                 }
+                self.specials = specials_from(self.bytes, self.at);
+                self.seen = self.at + BLOCK;
             }
-            Some(_) => {
-                self.at += 1;
-                return self.wrong("an escape");
+            let ahead = self.specials >> (self.at + BLOCK - self.seen);
+            if ahead != 0 {
+                self.at += ahead.trailing_zeros() as usize;
+                return;
             }
+            self.at = self.seen;
+        }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "texts over 4 GiB are refused first")]
+fn place(offset: usize) -> u32 {
+    offset as u32
+}
+
+#[cold]
+fn wrong<T>(offset: usize, expected: &'static str) -> Result<T, SyntaxError> {
+    Err(SyntaxError::At { offset, expected })
+}
+
+/// Returns the place of the next byte that is not whitespace.
+#[cold]
+fn after_blanks(bytes: &[u8], at: usize) -> usize {
+    let blanks = bytes[at..].iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r'));
+    at + blanks.count()
+}
+
+/// Returns what kind of value begins with this byte at this place, and where it ends.
+fn scalar(bytes: &[u8], at: usize, first: u8) -> Result<(Kind, usize), SyntaxError> {
+    match first {
+        b'-' | b'0'..=b'9' => Ok((Kind::Number, after_number(bytes, at)?)),
+        b't' => Ok((Kind::True, after_word(bytes, at, "true")?)),
+        b'f' => Ok((Kind::False, after_word(bytes, at, "false")?)),
+        b'n' => Ok((Kind::Null, after_word(bytes, at, "null")?)),
+        _ => wrong(at, "a value"),
+    }
+}
+
+fn after_word(bytes: &[u8], at: usize, word: &str) -> Result<usize, SyntaxError> {
+    let rest = &bytes[at..];
+    if rest.starts_with(word.as_bytes()) {
+        Ok(at + word.len())
+    } else if word.as_bytes().starts_with(rest) {
+        Err(SyntaxError::Incomplete)
+    } else {
+        // Any word that starts with that letter: there is no way to tell which value was meant.
+        wrong(at, "a value")
+    }
+}
+
+fn after_number(bytes: &[u8], mut at: usize) -> Result<usize, SyntaxError> {
+    if bytes.get(at) == Some(&b'-') {
+        at += 1;
+    }
+    if bytes.get(at) == Some(&b'0') {
+        at += 1;
+    } else {
+        at = after_digits(bytes, at)?;
+    }
+    if bytes.get(at) == Some(&b'.') {
+        at = after_digits(bytes, at + 1)?;
+    }
+    if let Some(b'e' | b'E') = bytes.get(at) {
+        at += 1;
+        if let Some(b'+' | b'-') = bytes.get(at) {
+            at += 1;
+        }
+        at = after_digits(bytes, at)?;
+    }
+    Ok(at)
+}
+
+fn after_digits(bytes: &[u8], at: usize) -> Result<usize, SyntaxError> {
+    let rest = bytes.get(at..).unwrap_or_default();
+    match rest.iter().take_while(|byte| byte.is_ascii_digit()).count() {
+        0 if rest.is_empty() => Err(SyntaxError::Incomplete),
+        0 => wrong(at, "a digit"),
+        digits => Ok(at + digits),
+    }
+}
+
+/// Returns where the escape ends that begins with the backslash at this place.
+#[inline]
+fn after_escape(bytes: &[u8], at: usize) -> Result<usize, SyntaxError> {
+    match bytes.get(at + 1) {
+        Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok(at + 2),
+        Some(b'u') => after_code(bytes, at + 2),
+        Some(_) => wrong(at + 1, "an escape"),
+        None => Err(SyntaxError::Incomplete),
+    }
+}
+
+fn after_code(bytes: &[u8], at: usize) -> Result<usize, SyntaxError> {
+    for at in at..at + 4 {
+        match bytes.get(at) {
+            Some(digit) if digit.is_ascii_hexdigit() => {}
+            Some(_) => return wrong(at, "four hex digits"),
             None => return Err(SyntaxError::Incomplete),
         }
-        Ok(())
     }
-}
-
-/// The lowest bit of each of eight bytes.
-const LOW: u64 = 0x0101_0101_0101_0101;
-/// The highest bit of each of eight bytes.
-const HIGH: u64 = 0x8080_8080_8080_8080;
-
-/// Sets the high bit of every byte of `word` that equals `byte`. Borrows only set bits above a true match, so the
-/// lowest set bit is exact.
-#[inline]
-fn bytes_that_are(word: u64, byte: u8) -> u64 {
-    let zero = word ^ (LOW * u64::from(byte));
-    zero.wrapping_sub(LOW) & !zero & HIGH
-}
-
-/// Counts the bytes before the first quote, backslash or control character, eight at a time.
-#[inline]
-fn plain_run(bytes: &[u8]) -> usize {
-    let mut at = 0;
-    let mut chunks = bytes.chunks_exact(8);
-    for chunk in &mut chunks {
-        let Some(chunk) = chunk.first_chunk() else { break };
-        let word = u64::from_le_bytes(*chunk);
-        // With this bit flipped, a quote comes right behind the control characters, and nothing else does.
-        let quote_or_control = (word ^ (LOW * 0x02)).wrapping_sub(LOW * 0x21);
-        let backslash = (word ^ (LOW * u64::from(b'\\'))).wrapping_sub(LOW);
-        let hits = (quote_or_control | backslash) & !word & HIGH;
-        if hits != 0 {
-            return at + (hits.trailing_zeros() / 8) as usize;
-        }
-        at += 8;
-    }
-    let stops = |byte: &u8| *byte == b'"' || *byte == b'\\' || *byte < 0x20;
-    let rest = chunks.remainder();
-    at + rest.iter().position(stops).unwrap_or(rest.len())
-}
-
-/// Finds the next backslash. Escapes are close together in code, so a call to a general search would cost more than it
-/// saves.
-#[inline]
-fn next_escape(bytes: &[u8]) -> Option<usize> {
-    let mut at = 0;
-    let mut chunks = bytes.chunks_exact(8);
-    for chunk in (&mut chunks).take(8) {
-        let Some(chunk) = chunk.first_chunk() else { break };
-        let hits = bytes_that_are(u64::from_le_bytes(*chunk), b'\\');
-        if hits != 0 {
-            return Some(at + (hits.trailing_zeros() / 8) as usize);
-        }
-        at += 8;
-    }
-    memchr::memchr(b'\\', &bytes[at..]).map(|found| at + found)
+    Ok(at + 4)
 }

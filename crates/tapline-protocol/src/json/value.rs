@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
+use super::unescape::unescape;
 use super::walk::Walk;
-use super::{Kind, Node, next_escape};
+use super::{Kind, Node};
 
 /// One value in a checked text.
 #[derive(Clone, Copy, Debug)]
@@ -161,47 +162,4 @@ impl<'t> Iterator for Fields<'t> {
 #[cold]
 fn unescaped(body: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(std::str::from_utf8(body).map_or_else(|_| body.to_vec(), |body| unescape(body).into_bytes()))
-}
-
-/// Resolves the escapes of a checked string body.
-fn unescape(body: &str) -> String {
-    let mut out = String::with_capacity(body.len());
-    let mut rest = body;
-    while let Some(at) = next_escape(rest.as_bytes()) {
-        out.push_str(&rest[..at]);
-        let code = rest.as_bytes()[at + 1];
-        rest = &rest[at + 2..];
-        match code {
-            b'b' => out.push('\u{8}'),
-            b'f' => out.push('\u{c}'),
-            b'n' => out.push('\n'),
-            b'r' => out.push('\r'),
-            b't' => out.push('\t'),
-            b'u' => {
-                let (first, behind) = unit(rest);
-                rest = behind;
-                if let Some(plain) = char::from_u32(first) {
-                    out.push(plain);
-                } else if let Some(behind) = rest.strip_prefix("\\u")
-                    && let (second @ 0xDC00..=0xDFFF, behind) = unit(behind)
-                    && first < 0xDC00
-                {
-                    let code = 0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00);
-                    out.push(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
-                    rest = behind;
-                } else {
-                    out.push(char::REPLACEMENT_CHARACTER);
-                }
-            }
-            other => out.push(char::from(other)),
-        }
-    }
-    out.push_str(rest);
-    out
-}
-
-/// Splits four hex digits off the front of a text.
-fn unit(text: &str) -> (u32, &str) {
-    let (digits, rest) = text.split_at(4);
-    (u32::from_str_radix(digits, 16).unwrap_or(0xFFFD), rest)
 }
