@@ -4,7 +4,9 @@
 mod cell;
 mod csv;
 mod ndjson;
+#[cfg(feature = "parquet")]
 mod parquet;
+#[cfg(feature = "parquet")]
 mod partitions;
 mod rows;
 mod tables;
@@ -13,6 +15,7 @@ use std::io::{self, Write};
 
 use tapline_recording::Redactor;
 
+#[cfg(feature = "parquet")]
 pub use partitions::{Partition, PartitionContent};
 pub use tables::{ColumnType, ExportColumn, ExportTable};
 
@@ -29,6 +32,7 @@ use rows::Exporter;
 #[non_exhaustive]
 pub enum ExportFormat {
     /// Apache Parquet, compressed with zstd.
+    #[cfg(feature = "parquet")]
     Parquet,
     /// CSV, with a line for the names.
     Csv,
@@ -37,9 +41,15 @@ pub enum ExportFormat {
 }
 
 impl ExportFormat {
+    /// Returns whether it is text, for people or programs.
+    pub const fn is_text(self) -> bool {
+        matches!(self, Self::Csv | Self::Ndjson)
+    }
+
     /// Returns its name, which is also how files end.
     pub const fn name(self) -> &'static str {
         match self {
+            #[cfg(feature = "parquet")]
             Self::Parquet => "parquet",
             Self::Csv => "csv",
             Self::Ndjson => "ndjson",
@@ -102,6 +112,7 @@ impl<'e> Export<'e> {
         for (table, to) in outputs {
             let failed = |error| ExportError::Write { table, error };
             let rows: Box<dyn Rows + '_> = match self.format {
+                #[cfg(feature = "parquet")]
                 ExportFormat::Parquet => Box::new(parquet::Parquet::new(table, to).map_err(failed)?),
                 ExportFormat::Csv => Box::new(csv::Csv::new(table, to).map_err(failed)?),
                 ExportFormat::Ndjson => Box::new(ndjson::Ndjson::new(table, to)),

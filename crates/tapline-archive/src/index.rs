@@ -67,15 +67,12 @@ CREATE TABLE facts (file INTEGER PRIMARY KEY, ids BLOB NOT NULL, facts BLOB NOT 
 /// use tapline_archive::stats::{Query, stats};
 /// use tapline_archive::{Index, Places, Prices, Selection};
 ///
-/// # let folder = std::env::temp_dir().join(format!("tapline-index-doc-{}", std::process::id()));
-/// # std::fs::create_dir_all(&folder)?;
-/// # let path = folder.join("run.jsonl");
-/// # std::fs::write(&path, r#"{"type":"assistant","message":{"id":"m","model":"claude-opus-5-5","usage":{"input_tokens":7,"output_tokens":2}},"session_id":"s"}"#)?;
+/// # let folder = tapline_testkit::TempFolder::new();
+/// # let path = folder.write("run.jsonl", r#"{"type":"assistant","message":{"id":"m","model":"claude-opus-5-5","usage":{"input_tokens":7,"output_tokens":2}},"session_id":"s"}"#);
 /// let mut index = Index::in_memory()?; // or `open`, to keep it
 /// index.update(&Places::below(&[path]), &AtomicBool::new(false), |_| ())?;
 /// let stats = stats(&index, Prices::embedded(), &Selection::default(), &Query::default())?;
 /// assert_eq!((stats.totals.sessions, stats.totals.requests), (1, 1));
-/// # std::fs::remove_dir_all(&folder)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]

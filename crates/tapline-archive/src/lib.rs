@@ -24,7 +24,6 @@ mod clean;
 mod cost;
 mod database;
 mod error;
-#[cfg(feature = "export")]
 pub mod export;
 pub mod facts;
 mod growing;
@@ -39,6 +38,7 @@ mod prices;
 mod prompts;
 mod recorded;
 mod retelling;
+pub mod runs;
 mod said;
 mod scan;
 mod sealed;
@@ -48,6 +48,7 @@ pub mod sessions;
 mod shares;
 mod source;
 pub mod stats;
+#[cfg(feature = "otlp")]
 pub mod telemetry;
 mod tokens;
 mod transcripts;

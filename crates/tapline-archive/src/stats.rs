@@ -173,7 +173,6 @@ fn usd<S: serde::Serializer>(money: &Money, serializer: S) -> Result<S::Ok, S::E
 
 impl Totals {
     /// Adds a whole request.
-    #[cfg(feature = "export")]
     pub(crate) fn add_request(&mut self, request: &Request<'_>) {
         let (tokens, cost, computed) = (request.tokens, request.cost, request.computed);
         self.add(&Share { request, tokens, cost, computed, calls: Ended::of(request), whole: true });

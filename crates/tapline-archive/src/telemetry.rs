@@ -2,9 +2,8 @@
 //! loader, so they are those of [`stats`](crate::stats).
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use serde::Deserialize;
 use tapline_protocol::{Agent, Moment};
 use tapline_session::otlp::{AgentSpan, Measures, Operation, RequestUsage, Spans};
 
@@ -12,6 +11,7 @@ use crate::error::ArchiveError;
 use crate::index::Index;
 use crate::load::{Reader, Request, Selection, SessionFacts, load};
 use crate::prices::Prices;
+use crate::runs::runs;
 use crate::source::{Source, SourceOptions};
 use crate::stats::Query;
 
@@ -36,42 +36,6 @@ pub fn measure(index: &Index, prices: &Prices, selection: &Selection, query: &Qu
     all.retain(|(id, _)| sessions.contains(id));
     usage.sessions = all.into_iter().map(|(_, files)| files).filter(|files| !files.is_empty()).collect();
     Ok(usage)
-}
-
-/// The file that says that a recording was pushed to this machine, and under which name.
-pub const PUSHED_HERE: &str = crate::index::PUSHED_HERE;
-/// The file in a recording that is being pushed elsewhere: it says under which name. If that is here, both are one run.
-pub const PUSHED_AS: &str = "pushed-as.json";
-
-#[derive(Deserialize)]
-struct Mark {
-    run: String,
-}
-
-/// Leaves out the copies of runs whose own recordings are there, too.
-fn leave_out_copies<T>(recordings: &mut Vec<(T, PathBuf)>) {
-    let run = |folder: &Path, name: &str| {
-        let mark = std::fs::read(folder.join(name)).ok()?;
-        serde_json::from_slice::<Mark>(&mark).ok().map(|mark| mark.run)
-    };
-    if recordings.len() < 2 {
-        return;
-    }
-    let is_original = |folder: &Path| !folder.join(PUSHED_HERE).exists();
-    let originals: HashSet<String> =
-        recordings.iter().filter(|(_, folder)| is_original(folder)).filter_map(|(_, folder)| run(folder, PUSHED_AS)).collect();
-    if !originals.is_empty() {
-        recordings.retain(|(_, folder)| run(folder, PUSHED_HERE).is_none_or(|run| !originals.contains(&run)));
-    }
-}
-
-/// Returns the recordings of a session, the oldest run first. Each run has a recording of its own; a transcript has all of them.
-pub fn runs(session: &SessionFacts) -> Vec<PathBuf> {
-    let there = session.files.iter().filter(|file| !file.gone);
-    let mut recordings: Vec<_> = there.filter_map(|file| Some((file.mtime, file.recording.clone()?))).collect();
-    recordings.sort();
-    leave_out_copies(&mut recordings);
-    recordings.into_iter().map(|(_, folder)| folder).collect()
 }
 
 /// Returns the span of a session that has several runs, as [`Spans`] of all of them make it. `None` if a run cannot be read.
@@ -137,34 +101,13 @@ impl Reader for Measuring<'_> {
 
 #[cfg(test)]
 mod tests {
+    use tapline_testkit::fixture;
+
     use super::*;
 
     #[test]
-    fn of_a_run_and_its_pushed_copy_only_the_run_is_told() {
-        let folder = std::env::temp_dir().join(format!("tapline-telemetry-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let recording = |name: &str, mark: Option<(&str, &str)>| {
-            let path = folder.join(name);
-            std::fs::create_dir(&path).unwrap();
-            if let Some((file, run)) = mark {
-                std::fs::write(path.join(file), format!("{{\"run\":\"{run}\"}}")).unwrap();
-            }
-            (0, path)
-        };
-        let plain = recording("plain", None);
-        let own = recording("own", Some((PUSHED_AS, "one")));
-        let copy = recording("copy", Some((PUSHED_HERE, "one")));
-        let other = recording("other", Some((PUSHED_HERE, "two")));
-        let mut all = vec![plain.clone(), copy, own.clone(), other.clone()];
-        leave_out_copies(&mut all);
-        assert_eq!(all, [plain, own, other]);
-        std::fs::remove_dir_all(folder).unwrap();
-    }
-
-    #[test]
     fn sub_agents_in_files_of_their_own_have_spans_below_the_calls_that_started_them() {
-        let folder =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/transcripts/codex-subagents/codex/archived_sessions");
+        let folder = fixture("transcripts/codex-subagents/codex/archived_sessions");
         let path = folder.join("rollout-2026-11-16T15-22-46-01a1e4f4-202e-78b3-9357-95885bd9ca01.jsonl");
         let mut source = Source::open(&path, SourceOptions::default()).unwrap();
         let mut spans = Spans::default();

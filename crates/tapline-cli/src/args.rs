@@ -28,7 +28,7 @@ use tapline_session::render::Style;
 use tapline_session::text::visible;
 
 use crate::topics::{self, TOPICS};
-use crate::{agents, exit, output};
+use crate::{agents, exit, features, output};
 
 /// Run headless coding agents; read, convert, query and check what they write.
 #[derive(Debug, Parser)]
@@ -505,7 +505,7 @@ pub(crate) fn command_line() -> clap::Command {
             None => command,
         }
     };
-    command
+    features::marked(command)
         .mut_subcommands(explained)
         .after_long_help(format!("{}\n\nTopics, for `tapline help TOPIC`:{pages}", exit::codes()))
         .mut_subcommand("help", |help| help.mut_arg("name", |name| name.value_parser(names)))

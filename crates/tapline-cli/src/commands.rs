@@ -5,6 +5,7 @@ mod batch;
 mod chain;
 mod chat;
 mod check;
+#[cfg(feature = "nats")]
 mod collect;
 mod convert;
 mod demo;
@@ -27,6 +28,7 @@ mod statusline;
 pub(crate) mod tee;
 mod updates;
 mod view;
+#[cfg(feature = "nats")]
 mod worker;
 
 use anyhow::Result;
@@ -34,6 +36,8 @@ use anyhow::Result;
 use tapline_runner::GuardProgram;
 
 use crate::args::{Command, GUARD};
+#[cfg(not(feature = "nats"))]
+use crate::features::{Feature, missing};
 
 /// Runs a command and returns its exit code.
 pub(crate) fn run(command: Command) -> Result<u8> {
@@ -45,8 +49,14 @@ pub(crate) fn run(command: Command) -> Result<u8> {
         Command::Run(args) => run::run(&args),
         Command::Chat(args) => chat::run(&args),
         Command::Batch(args) => batch::run(&args),
+        #[cfg(feature = "nats")]
         Command::Worker(args) => worker::run(&args),
+        #[cfg(feature = "nats")]
         Command::Collect(args) => collect::run(&args),
+        #[cfg(not(feature = "nats"))]
+        Command::Worker(_) => Err(missing("tapline worker", Feature::Nats)),
+        #[cfg(not(feature = "nats"))]
+        Command::Collect(_) => Err(missing("tapline collect", Feature::Nats)),
         Command::Inspect(args) => inspect::run(&args),
         Command::View(args) => view::run(&args),
         Command::Convert(args) => convert::run(&args),

@@ -6,6 +6,7 @@ use std::iter::successors;
 use std::path::Path;
 
 use anyhow::anyhow;
+#[cfg(feature = "nats")]
 use tapline_fleet::{BrokerError, NatsError, WorkerError};
 use tapline_recording::{FindError, RecordingError};
 use tapline_runner::{Failure, Instead, Refusal, RunOption, StartError};
@@ -92,6 +93,7 @@ fn advice(error: &(dyn Error + 'static)) -> Option<&'static str> {
     if let Some(SimError::Listen { .. }) = error.downcast_ref() {
         return Some(" (port 0 picks a free port)");
     }
+    #[cfg(feature = "nats")]
     match broker_error(error) {
         Some(BrokerError::Unreachable { .. }) => {
             return Some("; is it running (`nats-server --jetstream` starts one), and is the address right?");
@@ -108,6 +110,7 @@ fn advice(error: &(dyn Error + 'static)) -> Option<&'static str> {
     }
 }
 
+#[cfg(feature = "nats")]
 /// What is wrong with the broker. These stand in for it, too.
 fn broker_error<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e BrokerError> {
     match (error.downcast_ref(), error.downcast_ref()) {

@@ -98,12 +98,14 @@ impl Read for Follow {
 
 #[cfg(test)]
 mod tests {
+    use tapline_testkit::TempFolder;
+
     use super::*;
 
     #[test]
     fn what_was_cut_off_is_a_line_of_its_own() {
-        let path = std::env::temp_dir().join(format!("tapline-follow-{}", std::process::id()));
-        std::fs::write(&path, "half a li").unwrap();
+        let folder = TempFolder::new();
+        let path = folder.write("growing", "half a li");
         let mut follow = Follow::open(&path);
         let mut buffer = [0; 64];
         let mut next = || {
@@ -115,6 +117,5 @@ mod tests {
         assert_eq!((next(), next()), ("\n".into(), "new\n".into()));
         std::fs::write(&path, "x\n").unwrap();
         assert_eq!(next(), "x\n");
-        std::fs::remove_file(&path).unwrap();
     }
 }

@@ -13,9 +13,11 @@ mod commands;
 mod config;
 mod errors;
 mod exit;
+mod features;
 mod follow;
 mod init;
 mod money;
+#[cfg(feature = "otlp")]
 mod otlp;
 mod output;
 mod page;

@@ -4,9 +4,11 @@ use std::env;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
+use tapline_http::AddressError;
 use tapline_server::{OtlpError, OtlpOptions, OtlpTarget, percent_decoded};
 use tapline_session::otlp::OtlpResource;
 
+use crate::features::{self, Feature};
 use crate::output;
 
 /// The receiver, if the command line names none.
@@ -22,9 +24,7 @@ pub(crate) fn options(url: Option<&str>, flag: &str) -> Result<OtlpOptions> {
         None => set(ENDPOINT).with_context(|| format!("no receiver for OTLP: name it with {flag}, or set {ENDPOINT}"))?,
     };
     let target = OtlpTarget::read(&url, &set(HEADERS).unwrap_or_default()).map_err(|error| match error {
-        OtlpError::Encrypted(_) => {
-            anyhow!("{error}. Run an OpenTelemetry collector on this machine, which can encrypt, and send to it: http://127.0.0.1:4318")
-        }
+        OtlpError::Address(AddressError::Encrypted(url)) => features::missing(&url, Feature::Https),
         OtlpError::Header(_) => anyhow!("{HEADERS}: {error}. It is a list like `api-key=abc,tenant=one`, with %20 for a blank"),
         error => error.into(),
     })?;

@@ -7,8 +7,7 @@ use std::collections::hash_map::RandomState;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::hash::{BuildHasher as _, Hasher as _};
-use std::io::{self, Read, Write as _};
-use std::net::{TcpStream, ToSocketAddrs as _};
+use std::io::{self, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -16,12 +15,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use serde_json::{Value, json};
+use tapline_http::{Address, AddressError, BlockingClient, HttpAnswer, HttpError, HttpRequest};
 use tapline_protocol::Agent;
 use tapline_recording::{Recording, Redactor, attempt_folder};
 
 use crate::args::run::Pushed;
+use crate::features::{self, Feature};
 use crate::output;
 pub(crate) use page::{Asks, Page, PageCommand, PageQueue};
 
@@ -48,25 +49,16 @@ pub(crate) fn kept_from_agents() -> Vec<(OsString, Option<OsString>)> {
 /// Where to push, and with which token.
 #[derive(Clone, Debug)]
 struct Target {
-    host: String,
-    prefix: String,
+    address: Address,
     token: String,
 }
 
 impl Target {
     fn read(args: &Pushed, url: &str) -> Result<Self> {
-        let Some(rest) = url.strip_prefix("http://") else {
-            bail!(
-                "--push: `{url}` does not begin with http://. For https, run a proxy or an ssh tunnel and push to its http address"
-            );
-        };
-        let (host, prefix) = rest.split_once('/').unwrap_or((rest, ""));
-        ensure!(!host.is_empty() && !host.contains('@'), "--push: `{url}` is not an address like http://127.0.0.1:7770");
-        let host = if host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok()) {
-            host.to_owned()
-        } else {
-            format!("{host}:80")
-        };
+        let address = Address::read(url).map_err(|error| match error {
+            AddressError::Encrypted(url) => features::missing(&format!("--push {url}"), Feature::Https),
+            error => anyhow!("--push: {error}"),
+        })?;
         let token = match &args.push_token_file {
             Some(path) => std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?,
             None => std::env::var(TOKEN)
@@ -78,41 +70,31 @@ impl Target {
             !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic()),
             "--push: the token is not one line of letters, digits and signs"
         );
-        let prefix = prefix.trim_end_matches('/');
-        Ok(Self { host, prefix: if prefix.is_empty() { String::new() } else { format!("/{prefix}") }, token })
+        Ok(Self { address, token })
     }
 
-    /// Posts, and returns the status and the body of the answer.
-    fn post(&self, path: &str, offset: Option<u64>, body: &[u8]) -> io::Result<(u16, String)> {
-        self.ask("POST", path, offset, body, REQUEST)
+    /// Posts a piece of a recording, or its end.
+    fn post(&self, client: &BlockingClient, path: &str, offset: Option<u64>, body: Vec<u8>) -> Result<HttpAnswer, HttpError> {
+        let request = HttpRequest::post(ingest(path)).header("content-type", "application/octet-stream").body(body);
+        let request = match offset {
+            Some(offset) => request.header("tapline-offset", offset.to_string()),
+            None => request,
+        };
+        self.send(client, request, REQUEST)
     }
 
     /// Asks, and waits for the answer as long as the server makes it wait.
-    fn get(&self, path: &str) -> io::Result<(u16, String)> {
-        self.ask("GET", path, None, b"", 4 * REQUEST)
+    fn get(&self, client: &BlockingClient, path: &str) -> Result<HttpAnswer, HttpError> {
+        self.send(client, HttpRequest::get(ingest(path)), 4 * REQUEST)
     }
 
-    fn ask(&self, method: &str, path: &str, offset: Option<u64>, body: &[u8], within: Duration) -> io::Result<(u16, String)> {
-        let address = self.host.to_socket_addrs()?.next().ok_or(io::ErrorKind::NotFound)?;
-        let mut stream = TcpStream::connect_timeout(&address, REQUEST)?;
-        stream.set_read_timeout(Some(within))?;
-        stream.set_write_timeout(Some(REQUEST))?;
-        let Self { host, prefix, token } = self;
-        let offset = offset.map(|offset| format!("Tapline-Offset: {offset}\r\n")).unwrap_or_default();
-        let head = format!(
-            "{method} {prefix}/api/v1/ingest/{path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\
-             Content-Type: application/octet-stream\r\n{offset}Content-Length: {}\r\n\r\n",
-            body.len()
-        );
-        stream.write_all(head.as_bytes())?;
-        stream.write_all(body)?;
-        let mut answer = Vec::new();
-        stream.take(64 << 10).read_to_end(&mut answer)?;
-        let answer = String::from_utf8_lossy(&answer);
-        let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok());
-        let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
-        Ok((status.ok_or(io::ErrorKind::InvalidData)?, body.to_owned()))
+    fn send(&self, client: &BlockingClient, request: HttpRequest, within: Duration) -> Result<HttpAnswer, HttpError> {
+        client.send(&self.address, request.header("authorization", format!("Bearer {}", self.token)), within)
     }
+}
+
+fn ingest(path: &str) -> String {
+    format!("/api/v1/ingest/{path}")
 }
 
 /// A recording that is pushed, in a thread of its own.
@@ -146,7 +128,9 @@ impl Push {
         std::thread::spawn(move || page::obey(&obeying.0, &obeying.1, &*obeying.2));
         // Recordings of different machines, or in different folders, may have the same name.
         let suffix = format!("{:016x}", RandomState::new().build_hasher().finish());
-        let pushing = Pushing { target, folder, about, suffix, name, attempt: 1, sent: 0, has_begun: false, failed: None };
+        let client = BlockingClient::new().context("--push")?;
+        let pushing =
+            Pushing { target, client, folder, about, suffix, name, attempt: 1, sent: 0, has_begun: false, failed: None };
         let thread = std::thread::spawn(move || pushing.run(&ended));
         Ok(Some(Self { end, thread }))
     }
@@ -189,6 +173,7 @@ fn mark(folder: &Path, name: &str) -> io::Result<()> {
 
 struct Pushing {
     target: Target,
+    client: BlockingClient,
     folder: PathBuf,
     about: String,
     /// What makes the names of this run its own.
@@ -261,8 +246,9 @@ impl Pushing {
             mark(&folder, &name).map_err(unreadable)?;
         }
         // A run that wrote nothing begins, too, before it ends.
+        piece.truncate(count);
         if count > 0 || recording.end.is_some() && !self.has_begun {
-            let answer = self.target.post(&format!("{name}{}", self.about), Some(self.sent), &piece[..count]);
+            let answer = self.target.post(&self.client, &format!("{name}{}", self.about), Some(self.sent), piece);
             self.sent = self.taken(answer)?;
             self.has_begun = true;
             *self.name.lock().unwrap_or_else(PoisonError::into_inner) = name;
@@ -270,26 +256,24 @@ impl Pushing {
         }
         let Some(end) = recording.end else { return Ok(false) };
         let code = end.exit_code.map_or("null".to_owned(), |code| code.to_string());
-        let answer = self.target.post(&format!("{name}/finish"), None, format!("{{\"exit_code\":{code}}}").as_bytes());
+        let answer =
+            self.target.post(&self.client, &format!("{name}/finish"), None, format!("{{\"exit_code\":{code}}}").into_bytes());
         self.taken(answer)?;
         (self.attempt, self.sent, self.has_begun) = (self.attempt + 1, 0, false);
         Ok(true)
     }
 
     /// Returns how many bytes the server has.
-    fn taken(&mut self, answer: io::Result<(u16, String)>) -> Result<u64, Unsent> {
-        let (status, body) = answer
-            .map_err(|error| Unsent { why: format!("{} does not answer ({error})", self.target.host), for_good: false })?;
-        let json: Value = serde_json::from_str(&body).unwrap_or_default();
+    fn taken(&mut self, answer: Result<HttpAnswer, HttpError>) -> Result<u64, Unsent> {
+        let host = self.target.address.host();
+        let answer = answer.map_err(|error| Unsent { why: format!("{host} does not answer ({error})"), for_good: false })?;
+        let status = answer.status;
+        let json: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
         let offset =
             json["offset"].as_u64().or_else(|| json["error"]["offset"].as_u64().filter(|_| json["error"]["code"] == "gap"));
         let told = json["error"]["message"].as_str().unwrap_or("it says nothing more");
         let offset = offset.ok_or_else(|| Unsent {
-            why: format!(
-                "{} answers {status}: {}",
-                self.target.host,
-                tapline_session::text::one_line(told).trim_end_matches('.')
-            ),
+            why: format!("{host} answers {status}: {}", tapline_session::text::one_line(told).trim_end_matches('.')),
             for_good: (400..500).contains(&status) && status != 408 && status != 429,
         })?;
         self.failed = None;

@@ -323,6 +323,7 @@ impl CarriedOptions {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use tapline_testkit::TempFolder;
 
     use super::*;
     use crate::fields::{KEYS, Looked, Reading};
@@ -369,11 +370,10 @@ mod tests {
     }
 
     #[test]
-    fn every_key_of_a_job_travels() -> std::io::Result<()> {
-        let folder = std::env::temp_dir().join(format!("tapline-carried-{}", std::process::id()));
-        std::fs::create_dir_all(&folder)?;
-        std::fs::write(folder.join("policy.toml"), "[tools]\nforbid = [\"Bash\"]\n")?;
-        std::fs::write(folder.join("permissions.toml"), "[[allow]]\ntool = \"Read\"\n")?;
+    fn every_key_of_a_job_travels() {
+        let folder = TempFolder::new();
+        folder.write("policy.toml", "[tools]\nforbid = [\"Bash\"]\n");
+        folder.write("permissions.toml", "[[allow]]\ntool = \"Read\"\n");
         let plain = job([]);
         assert_eq!(format!("{:?}", travelled(&plain)), format!("{plain:?}"));
         let mut all = Vec::new();
@@ -388,7 +388,6 @@ mod tests {
         }
         let all = job(all);
         assert_eq!(format!("{:?}", travelled(&all)), format!("{all:?}"));
-        std::fs::remove_dir_all(folder)
     }
 
     #[test]

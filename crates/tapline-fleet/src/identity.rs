@@ -38,15 +38,17 @@ pub(crate) fn identity(store: &Store) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use tapline_testkit::TempFolder;
+
     use super::*;
 
     #[test]
     fn a_data_folder_has_one_name() -> io::Result<()> {
-        let root = std::env::temp_dir().join(format!("tapline-identity-{}", std::process::id()));
+        let root = TempFolder::new();
         let (one, other) = (Store::at(root.join("one")), Store::at(root.join("other")));
         let id = identity(&one)?;
         assert_eq!(identity(&one)?, id);
         assert_ne!(identity(&other)?, id);
-        std::fs::remove_dir_all(root)
+        Ok(())
     }
 }

@@ -102,6 +102,8 @@ fn write(mut file: File, orders: &Receiver<Order>) {
 
 #[cfg(test)]
 mod tests {
+    use tapline_testkit::TempFolder;
+
     use super::*;
     use crate::note::AccountLimit;
 
@@ -111,8 +113,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_note_that_was_cut_off_was_never_kept() -> io::Result<()> {
-        let folder = std::env::temp_dir().join(format!("tapline-journal-{}", std::process::id()));
-        std::fs::create_dir_all(&folder)?;
+        let folder = TempFolder::new();
         let path = folder.join("journal");
         let (journal, before) = Journal::open(&path)?;
         assert!(before.is_empty());
@@ -133,6 +134,6 @@ mod tests {
             assert_eq!(notes.last(), Some(&limit(3)));
             assert_eq!(notes.len(), lines + 1);
         }
-        std::fs::remove_dir_all(&folder)
+        Ok(())
     }
 }

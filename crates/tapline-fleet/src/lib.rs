@@ -35,7 +35,7 @@ mod estimate;
 mod fields;
 mod file;
 mod folder;
-#[cfg(feature = "s3")]
+#[cfg(any(feature = "nats", feature = "parquet"))]
 mod identity;
 mod job;
 mod journal;
@@ -44,7 +44,7 @@ mod mistake;
 #[cfg(feature = "nats")]
 mod nats;
 mod note;
-#[cfg(feature = "s3")]
+#[cfg(feature = "parquet")]
 mod partitions;
 mod plan;
 mod reference;
@@ -73,7 +73,7 @@ pub use nats::{
     checkup, resend,
 };
 pub use note::{AccountLimit, BatchNote, RepeatJobs, RunAgain, RunBegun};
-#[cfg(feature = "s3")]
+#[cfg(feature = "parquet")]
 pub use partitions::{PartitionedStore, PartitionsError, PartitionsWritten};
 pub use plan::{Plan, PlannedStep, RunsOn};
 pub use result::{JobOutcome, JobResult, worst_exit_code};

@@ -70,12 +70,14 @@ pub(crate) fn share(path: &Path, limit: &AccountLimit, now: i64) -> io::Result<(
 
 #[cfg(test)]
 mod tests {
+    use tapline_testkit::TempFolder;
+
     use super::*;
 
     #[test]
     fn batches_tell_each_other_of_limits() -> io::Result<()> {
-        let folder = std::env::temp_dir().join(format!("tapline-limits-{}", std::process::id()));
-        let mut shared = SharedLimits::of(&Store::at(&folder));
+        let folder = TempFolder::new();
+        let mut shared = SharedLimits::of(&Store::at(&*folder));
         let limit = |account: &str, until| AccountLimit { account: account.to_owned(), until };
         assert_eq!(shared.news(50), []);
         share(&shared.path(), &limit("a", 100), 50)?;
@@ -84,12 +86,12 @@ mod tests {
         share(&shared.path(), &limit("never", i64::MAX), 50)?;
         assert_eq!(shared.news(50), [limit("a", 100), limit("b", 60)]);
         assert_eq!(shared.news(50), [], "nothing has changed");
-        let mut other = SharedLimits::of(&Store::at(&folder));
+        let mut other = SharedLimits::of(&Store::at(&*folder));
         assert_eq!(other.news(70), [limit("a", 100)]);
         std::fs::write(other.path(), "{")?;
         assert_eq!(other.news(70), [], "a damaged file holds nobody up");
         share(&other.path(), &limit("a", 100), 50)?;
         assert_eq!(other.news(70), [limit("a", 100)]);
-        std::fs::remove_dir_all(folder)
+        Ok(())
     }
 }

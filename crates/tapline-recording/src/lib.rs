@@ -17,7 +17,8 @@
 //!
 //! use tapline_recording::{End, Meta, Recorder, Recording, Stream, Sync};
 //!
-//! # let folder = std::env::temp_dir().join(format!("tapline-doc-{}", std::process::id()));
+//! # let temporary = tapline_testkit::TempFolder::new();
+//! # let folder = temporary.join("recording");
 //! let mut recorder = Recorder::create(&folder, &Meta::default(), Sync::EverySecond)?;
 //! recorder.write_at(Stream::Stdout, b"{\"type\":\"keep_alive\"}\n", Duration::from_millis(850));
 //! recorder.finish(&End { exit_code: Some(0), ..End::default() })?;
@@ -25,7 +26,6 @@
 //! let recording = Recording::open(&folder)?;
 //! assert_eq!(std::fs::read(recording.stdout())?, b"{\"type\":\"keep_alive\"}\n");
 //! assert_eq!(recording.end.unwrap().exit_code, Some(0));
-//! # std::fs::remove_dir_all(&folder)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

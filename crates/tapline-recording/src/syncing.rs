@@ -155,6 +155,8 @@ fn disk_of(file: &File) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use tapline_testkit::wait_until;
+
     use super::*;
 
     #[test]
@@ -164,14 +166,10 @@ mod tests {
         // The thread that flushes a file holds this lock.
         let held = lock(&stalled.syncing);
         stalled.changed(1);
-        let until = std::time::Instant::now() + Duration::from_secs(120);
         // One second after the other: by then, the first thread is blocked.
         for written in 1..=3 {
             other.changed(written);
-            while other.changed.load(Ordering::Acquire) {
-                assert!(std::time::Instant::now() < until, "it waits for a disk that is not its own");
-                std::thread::sleep(Duration::from_millis(10));
-            }
+            wait_until("it waits for no disk but its own", || !other.changed.load(Ordering::Acquire));
         }
         assert!(stalled.changed.load(Ordering::Acquire), "it is still held up");
         drop(held);

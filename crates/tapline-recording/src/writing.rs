@@ -163,12 +163,12 @@ impl std::fmt::Display for Loss {
 ///
 /// use tapline_recording::{End, Meta, Recorder, Stream, Sync};
 ///
-/// # let folder = std::env::temp_dir().join(format!("tapline-recorder-{}", std::process::id()));
+/// # let temporary = tapline_testkit::TempFolder::new();
+/// # let folder = temporary.join("recording");
 /// let mut recorder = Recorder::create(&folder, &Meta::default(), Sync::EverySecond)?;
 /// let losses = recorder.write_at(Stream::Stdout, b"{\"type\":\"keep_alive\"}\n", Duration::from_millis(850));
 /// assert!(losses.is_empty());
 /// recorder.finish(&End { exit_code: Some(0), ..End::default() })?;
-/// # std::fs::remove_dir_all(&folder)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]

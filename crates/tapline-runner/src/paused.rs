@@ -2,8 +2,8 @@
 //! memory, and minutes pass at once.
 
 mod clocks;
-mod stopping;
-mod talking;
+mod dialogue;
+mod stop_ladder;
 
 use std::time::Duration;
 

@@ -8,10 +8,10 @@ use serde::Deserialize;
 use tapline_archive::{Source, SourceOptions, project};
 use tapline_recording::Recording;
 use tapline_session::Step;
-use tapline_session::otlp::{AgentSpan, Spans};
 use tapline_session::render::html::{self, Card, Cards};
 
 use crate::row::{Details, Origin, Row, StepRow, TokenSums, now, written};
+use crate::spans::{AgentSpan, Spans};
 use crate::spool::Spool;
 use crate::track::{Track, agent_name, cut};
 
@@ -418,6 +418,8 @@ fn branch_of(folder: &str) -> Option<String> {
 mod tests {
     use std::fmt::Write as _;
 
+    use tapline_testkit::TempFolder;
+
     use super::*;
     use crate::row::now;
 
@@ -449,8 +451,7 @@ mod tests {
 
     #[test]
     fn memory_does_not_grow_with_the_steps() {
-        let folder = std::env::temp_dir().join(format!("tapline-follower-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
+        let folder = TempFolder::new();
         let few = read(&folder, 20_000);
         let many = read(&folder, 60_000);
         assert_eq!((few.len(), many.len()), (40_000, 120_000));
@@ -480,6 +481,5 @@ mod tests {
         );
         // The timeline has the calls of the end.
         assert_eq!(many.details().spans.last().map(|span| span.step), Some(119_999));
-        std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -494,16 +494,17 @@ fn rank(file: &SessionFile, id: &str) -> (bool, bool, String) {
 
 #[cfg(test)]
 mod tests {
+    use tapline_testkit::TempFolder;
+
     use super::*;
 
     const LINE: &str = "{\"type\":\"assistant\",\"session_id\":\"one\",\"message\":{\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\"text\":\"x\"}]}}\n";
 
     /// Returns all sessions, and two files of one session, of which the second is shown.
-    fn hub(name: &str) -> (Hub, PathBuf, [PathBuf; 2]) {
-        let folder = std::env::temp_dir().join(format!("tapline-hub-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
+    fn hub() -> (Hub, TempFolder, [PathBuf; 2]) {
+        let folder = TempFolder::new();
         let shelf = Arc::new(Shelf::new(folder.join("archive"), Vec::new(), tapline_archive::Prices::embedded().clone()));
-        let hub = Hub::new(shelf, folder.clone(), Controls::new(false), None);
+        let hub = Hub::new(shelf, folder.to_owned(), Controls::new(false), None);
         let paths = ["a.jsonl", "b.jsonl"].map(|name| folder.join(name));
         for path in &paths {
             std::fs::write(path, LINE).unwrap();
@@ -520,7 +521,7 @@ mod tests {
 
     #[test]
     fn a_file_that_was_hidden_comes_back() {
-        let (hub, folder, [hidden, shown]) = hub("hidden");
+        let (hub, _folder, [hidden, shown]) = hub();
         assert!(hub.of_file(&hidden).is_none() && hub.knows(&hidden));
         // The other one is not read any more.
         hub.forget(&hub.of_file(&shown).unwrap());
@@ -536,12 +537,11 @@ mod tests {
         read(&hub, &hidden);
         assert_eq!(hub.find("one").unwrap().file.path, hidden);
         assert!(hub.of_file(&shown).is_none() && hub.knows(&shown));
-        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
     fn a_copy_stays_hidden_however_new_it_is() {
-        let (hub, folder, _) = hub("copy");
+        let (hub, folder, _) = hub();
         let recordings = [("own", crate::ingest::PUSHED_AS), ("copy", crate::ingest::MARK)].map(|(name, mark)| {
             let recording = folder.join(name);
             let meta = tapline_recording::Meta::default();
@@ -568,23 +568,21 @@ mod tests {
         hub.forget(&original);
         assert!(!hub.knows(&copy.path));
         assert_eq!(original.feed.after(last), crate::feed::Taken::Over);
-        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
     fn a_session_that_breaks_the_reader_is_left_alone() {
-        let (hub, folder, [_, shown]) = hub("broken");
+        let (hub, _folder, [_, shown]) = hub();
         let live = hub.of_file(&shown).unwrap();
         assert_eq!(hub.attempt(&live, || 1), Some(1));
         assert_eq!(hub.attempt(&live, || panic!("a bug")), None::<()>);
         assert!(hub.live().is_empty() && hub.knows(&shown), "it is not read again and again");
         assert_eq!(hub.broken.load(Ordering::Relaxed), 1);
-        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
     fn who_comes_back_is_told_that_something_changed() {
-        let (hub, folder, [_, shown]) = hub("idle");
+        let (hub, _folder, [_, shown]) = hub();
         let live = hub.of_file(&shown).unwrap();
         let last = live.feed.newest();
         live.asked.store(0, Ordering::Relaxed);
@@ -593,6 +591,5 @@ mod tests {
         locked(&live.told).row = Arc::new(row);
         hub.show(&live, &locked(&live.follower));
         assert!(matches!(live.feed.after(last), crate::feed::Taken::Missed(_)));
-        std::fs::remove_dir_all(folder).unwrap();
     }
 }

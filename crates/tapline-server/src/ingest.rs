@@ -13,9 +13,9 @@ use tapline_recording::{End, Meta, Recorder, Recording, Store, Stream, Sync};
 
 use crate::row::now;
 
-pub use tapline_archive::telemetry::PUSHED_AS;
+pub use tapline_archive::runs::PUSHED_AS;
 /// The file that says that a recording was pushed, and under which name.
-pub(crate) const MARK: &str = tapline_archive::telemetry::PUSHED_HERE;
+pub(crate) const MARK: &str = tapline_archive::runs::PUSHED_HERE;
 /// The longest name of a run.
 const LONGEST_NAME: usize = 128;
 /// The most bytes of one run.
@@ -372,12 +372,14 @@ impl Files {
 
 #[cfg(test)]
 mod tests {
+    use tapline_testkit::TempFolder;
+
     use super::*;
 
     #[test]
     fn who_follows_a_run_can_read_bytes_before_they_are_acknowledged() {
-        let folder = std::env::temp_dir().join(format!("tapline-ingest-told-{}", std::process::id()));
-        let store = Store::at(&folder);
+        let folder = TempFolder::new();
+        let store = Store::at(&*folder);
         std::fs::create_dir_all(store.folder()).unwrap();
         let ingest = Ingest::open(store, &folder);
         let told = std::cell::RefCell::new(Vec::new());
@@ -391,13 +393,12 @@ mod tests {
         assert!(append(Some(9), b"3\n").is_err() && append(Some(0), b"x\n").is_err());
         let [one, two] = [("1\n", 1), ("1\n2\n", 2)].map(|(text, times)| (text.to_owned(), times));
         assert_eq!(*told.borrow(), [one, two.clone(), two]);
-        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
     fn many_runs_can_be_unfinished_and_few_files_are_open() {
-        let folder = std::env::temp_dir().join(format!("tapline-ingest-{}", std::process::id()));
-        let store = Store::at(&folder);
+        let folder = TempFolder::new();
+        let store = Store::at(&*folder);
         std::fs::create_dir_all(store.folder()).unwrap();
         let ingest = Ingest::open(store, &folder);
         let append = |name: &str, offset, bytes: &[u8]| ingest.append(name, offset, bytes, &About::default(), |_| {});
@@ -422,6 +423,5 @@ mod tests {
         assert_eq!(append(&last, Some(0), b"{}\n").unwrap().0, 3);
         assert_eq!(open(&ingest), OPEN - 1);
         assert!(locked(&ingest.open).len() <= OPEN);
-        std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tapline_archive::facts::End;
+use tapline_archive::runs::runs;
 use tapline_archive::search::{SearchFound, SearchOptions, SearchQuery, TextIndex};
 use tapline_archive::sessions::{ListedSession, SessionFilter, SessionState, sessions};
 use tapline_archive::stats::{Query, Stats, stats};
-use tapline_archive::telemetry::{measure, runs};
 use tapline_archive::{ArchiveError, FolderMemory, Index, Places, Prices, Selection, project};
-use tapline_protocol::Moment;
 use tapline_recording::Redactor;
+#[cfg(feature = "otlp")]
 use tapline_session::otlp::Measures;
 
 use crate::follower::SessionFile;
@@ -178,7 +178,13 @@ impl Shelf {
 
     /// Measures the requests since a moment. If nobody will read what is new any more, it is read now, until there is no more time for it. An
     /// archive that was never read to its end is too much for that.
-    pub(crate) fn measures(&self, since: Moment, is_last: bool, stop: &AtomicBool) -> Result<Measures, ArchiveError> {
+    #[cfg(feature = "otlp")]
+    pub(crate) fn measures(
+        &self,
+        since: tapline_protocol::Moment,
+        is_last: bool,
+        stop: &AtomicBool,
+    ) -> Result<Measures, ArchiveError> {
         let is_read = is_last && self.is_whole.load(Ordering::Relaxed) && !stop.load(Ordering::Relaxed);
         let places = is_read.then(|| self.places());
         let mut query = Query::default();
@@ -187,7 +193,7 @@ impl Shelf {
             if let Some(places) = &places {
                 index.update(places, stop, |_| {})?;
             }
-            measure(index, &self.prices, &self.selection(), &query).map(|usage| usage.measures)
+            tapline_archive::telemetry::measure(index, &self.prices, &self.selection(), &query).map(|usage| usage.measures)
         })
     }
 
@@ -287,6 +293,8 @@ fn shelved(session: &ListedSession) -> Shelved {
 
 #[cfg(test)]
 mod tests {
+    use tapline_testkit::TempFolder;
+
     use super::*;
 
     const LINE: &str = "{\"type\":\"assistant\",\"sessionId\":\"one\",\"uuid\":\"u\",\"timestamp\":\"2026-01-01T00:00:00Z\",\"message\":{\"id\":\"m1\",\"model\":\"m\",\"role\":\"assistant\",\"usage\":{\"input_tokens\":1,\"output_tokens\":1},\"content\":[]}}\n";
@@ -311,17 +319,15 @@ mod tests {
 
     #[test]
     fn the_end_reads_only_what_is_new_and_only_while_there_is_time() {
-        let folder = std::env::temp_dir().join(format!("tapline-shelf-{}", std::process::id()));
-        let root = folder.join("projects");
-        std::fs::create_dir_all(root.join("p")).unwrap();
-        std::fs::write(root.join("p/one.jsonl"), LINE).unwrap();
-        let shelf = Shelf::new(folder.join("archive"), vec![root], Prices::embedded().clone());
+        let folder = TempFolder::new();
+        folder.write("projects/p/one.jsonl", LINE);
+        let shelf = Shelf::new(folder.join("archive"), vec![folder.join("projects")], Prices::embedded().clone());
         let [in_time, late] = [false, true].map(AtomicBool::new);
-        let measured = |stop: &AtomicBool| !shelf.measures(Moment::from_millis(0), true, stop).unwrap().is_empty();
+        let measured =
+            |stop: &AtomicBool| !shelf.measures(tapline_protocol::Moment::from_millis(0), true, stop).unwrap().is_empty();
         assert!(!measured(&in_time), "nothing was ever read to its end");
         shelf.is_whole.store(true, Ordering::Relaxed);
         assert!(!measured(&late));
         assert!(measured(&in_time));
-        std::fs::remove_dir_all(folder).unwrap();
     }
 }

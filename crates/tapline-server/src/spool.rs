@@ -160,11 +160,14 @@ impl Spool {
 
 #[cfg(test)]
 mod tests {
+    use tapline_testkit::TempFolder;
+
     use super::*;
 
     #[test]
     fn steps_are_paged_and_replaced() {
-        let mut spool = Spool::create(&std::env::temp_dir()).unwrap();
+        let folder = TempFolder::new();
+        let mut spool = Spool::create(&folder).unwrap();
         for n in 0..1_000 {
             spool.put(n, n as u64 / 2, &format!("{{\"n\":{n},\"html\":\"{}\"}}", "x".repeat(n))).unwrap();
         }
@@ -181,7 +184,8 @@ mod tests {
 
     #[test]
     fn steps_that_are_replaced_leave_nothing_behind() {
-        let mut spool = Spool::create(&std::env::temp_dir()).unwrap();
+        let folder = TempFolder::new();
+        let mut spool = Spool::create(&folder).unwrap();
         spool.put(0, 0, "first").unwrap();
         let text = |n: usize| format!("{{\"html\":\"{}\"}}", "x".repeat(n));
         // Text that types along, in one step and in two at once.

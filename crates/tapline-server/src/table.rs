@@ -139,11 +139,14 @@ fn offset(n: usize) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use tapline_testkit::TempFolder;
+
     use super::*;
 
     #[test]
     fn places_are_found_whether_they_wait_or_are_written() {
-        let mut table = Table::create(&std::env::temp_dir()).unwrap();
+        let folder = TempFolder::new();
+        let mut table = Table::create(&folder).unwrap();
         let place = |n: usize, length: u32| Place { offset: n as u64 * 7, length, line: n as u64 / 3 };
         let count = 5 * PENDING + 7;
         for n in 0..count {

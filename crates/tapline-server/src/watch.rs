@@ -453,6 +453,9 @@ fn yield_to_others() {
 
 #[cfg(test)]
 mod tests {
+    use tapline_testkit::files::append;
+    use tapline_testkit::{TempFolder, wait_until};
+
     use super::*;
     use crate::controls::Controls;
     use crate::ingest;
@@ -505,10 +508,9 @@ mod tests {
 
     #[test]
     fn a_session_that_somebody_else_reads_does_not_hold_up_the_others() {
-        let folder = std::env::temp_dir().join(format!("tapline-watch-busy-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
+        let folder = TempFolder::new();
         let shelf = Arc::new(Shelf::new(folder.join("archive"), Vec::new(), tapline_archive::Prices::embedded().clone()));
-        let hub = Arc::new(Hub::new(shelf, folder.clone(), Controls::new(false), None));
+        let hub = Arc::new(Hub::new(shelf, folder.to_owned(), Controls::new(false), None));
         let line = |name: &str| {
             format!(
                 "{{\"type\":\"assistant\",\"session_id\":\"{name}\",\"message\":{{\"role\":\"assistant\",\"content\":[{{\"type\":\"text\",\"text\":\"x\"}}]}}}}\n"
@@ -519,34 +521,25 @@ mod tests {
             std::fs::write(&path, line(name)).unwrap();
             hub.follow(SessionFile { path, recording: None }, true).unwrap()
         });
-        let until = |steps: usize, live: &Live| {
-            let since = Instant::now();
-            while live.steps() < steps {
-                assert!(since.elapsed() < Duration::from_secs(180), "it is never read");
-                thread::yield_now();
-            }
-        };
+        let until = |steps: usize, live: &Live| wait_until("it is read", || live.steps() >= steps);
         let reading = locked(&busy.follower);
         let watch = Watch::start(&hub).unwrap();
         // More than one round, and more than one look at the rows.
         for steps in 1..10 {
             until(steps, &other);
-            let mut file = std::fs::File::options().append(true).open(&other.file.path).unwrap();
-            std::io::Write::write_all(&mut file, line("other").as_bytes()).unwrap();
+            append(&other.file.path, line("other"));
         }
         assert_eq!(busy.steps(), 0);
         drop(reading);
         until(1, &busy);
         drop(watch);
-        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
     fn what_others_push_makes_place_for_sessions_of_this_machine() {
-        let folder = std::env::temp_dir().join(format!("tapline-watch-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
+        let folder = TempFolder::new();
         let shelf = Arc::new(Shelf::new(folder.join("archive"), Vec::new(), tapline_archive::Prices::embedded().clone()));
-        let hub = Arc::new(Hub::new(shelf, folder.clone(), Controls::new(false), None));
+        let hub = Arc::new(Hub::new(shelf, folder.to_owned(), Controls::new(false), None));
         let mut pushed = Vec::new();
         for n in 0..3 {
             let recording = folder.join(format!("pushed-{n}"));
@@ -592,6 +585,5 @@ mod tests {
         let _readers = [&files[2], &files[3]].map(|path| hub.of_file(path).unwrap().feed.reader());
         assert!(make_room_for_reader(&hub, 3, 0) && hub.live().len() == 3, "all are followed, and one more may be");
         assert!(!make_room_for_reader(&hub, 0, 0) && hub.live().len() == 3, "there are too many");
-        std::fs::remove_dir_all(folder).unwrap();
     }
 }

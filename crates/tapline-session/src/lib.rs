@@ -36,6 +36,7 @@ mod fold;
 mod format;
 mod host;
 mod ledger;
+#[cfg(feature = "otlp")]
 pub mod otlp;
 mod pattern;
 pub mod permission;

@@ -203,6 +203,8 @@ fn is_plain(_folder: &File) -> bool {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
+    use tapline_testkit::TempFolder;
+
     use super::*;
     use crate::Places;
 
@@ -211,7 +213,7 @@ mod tests {
 
     #[test]
     fn folders_that_do_not_change_are_not_listed_again() {
-        let folder = std::env::temp_dir().join(format!("tapline-memory-{}", std::process::id()));
+        let folder = TempFolder::new();
         let folders: Vec<PathBuf> = (0..2 * ENOUGH).map(|number| folder.join(format!("files/{number}"))).collect();
         for folder in &folders {
             fs::create_dir_all(folder).unwrap();
@@ -227,17 +229,16 @@ mod tests {
         Places::below_with(&memory, &[folder.join("files")]);
         if !FolderMemory::can_remember(&folder) {
             assert_eq!(knows(), 0);
-            return fs::remove_dir_all(&folder).unwrap();
+            return;
         }
         assert_eq!(knows(), folders.len());
         fs::remove_dir_all(&folders[0]).unwrap();
         assert_eq!(knows(), folders.len() - 1);
-        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
     fn a_recording_is_remembered_and_seen_to_grow() {
-        let folder = std::env::temp_dir().join(format!("tapline-memory-recordings-{}", std::process::id()));
+        let folder = TempFolder::new();
         let recordings: Vec<PathBuf> = (0..ENOUGH).map(|number| folder.join(format!("recordings/{number}"))).collect();
         for recording in &recordings {
             fs::create_dir_all(recording).unwrap();
@@ -259,12 +260,11 @@ mod tests {
         // Without this file it is not a recording, and its output is not a session.
         fs::remove_file(recordings[0].join("meta.json")).unwrap();
         assert_eq!(lengths(), vec![(true, 3); ENOUGH - 1]);
-        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
     fn a_memory_has_an_end_and_forgets_folders_elsewhere_that_are_gone() {
-        let folder = std::env::temp_dir().join(format!("tapline-memory-end-{}", std::process::id()));
+        let folder = TempFolder::new();
         let there = folder.join("there");
         fs::create_dir_all(&there).unwrap();
         let stamp = Stamp::of(&fs::metadata(&there).unwrap());
@@ -282,7 +282,6 @@ mod tests {
         assert_eq!(add(first), (ENOUGH + 1, true));
         assert_eq!(add(gone("root", ENOUGH)), (ENOUGH + 1, true));
         assert_eq!(add(gone("root", MOST + 5)), (MOST, false));
-        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

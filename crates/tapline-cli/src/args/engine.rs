@@ -2,8 +2,13 @@
 
 use std::path::PathBuf;
 
+use anyhow::Result;
 use clap::Args;
+#[cfg(feature = "nats")]
 use tapline_fleet::Broker;
+
+#[cfg(not(feature = "nats"))]
+use crate::features::{Feature, missing};
 
 /// The variable with the address of the broker.
 pub(crate) const ENGINE: &str = "TAPLINE_ENGINE";
@@ -33,15 +38,35 @@ pub(crate) struct Engine {
     pub(crate) nats_key: Option<PathBuf>,
 }
 
+/// A broker, in a build that cannot reach any.
+#[cfg(not(feature = "nats"))]
+#[derive(Debug)]
+pub(crate) enum Broker {}
+
 impl Engine {
-    /// Returns the broker, if one is named.
-    pub(crate) fn broker(&self) -> Option<Broker> {
+    /// Returns the address of the broker, if one is named.
+    fn url(&self) -> Option<String> {
         let of_user = || std::env::var(ENGINE).ok().filter(|url| !url.trim().is_empty());
-        let mut broker = Broker::at(self.engine.clone().or_else(of_user)?);
+        self.engine.clone().or_else(of_user)
+    }
+
+    /// Returns the broker, if one is named. A build that cannot reach one refuses it.
+    #[cfg(not(feature = "nats"))]
+    pub(crate) fn broker(&self) -> Result<Option<Broker>> {
+        let how = if self.engine.is_some() { "--engine" } else { ENGINE };
+        self.url().map_or(Ok(None), |_| Err(missing(how, Feature::Nats)))
+    }
+
+    /// Returns the broker, if one is named.
+    #[cfg(feature = "nats")]
+    #[expect(clippy::unnecessary_wraps, reason = "a build without brokers refuses them")]
+    pub(crate) fn broker(&self) -> Result<Option<Broker>> {
+        let Some(url) = self.url() else { return Ok(None) };
+        let mut broker = Broker::at(url);
         broker.credentials.clone_from(&self.nats_creds);
         broker.nkey.clone_from(&self.nats_nkey);
         broker.ca.clone_from(&self.nats_ca);
         broker.certificate = self.nats_cert.clone().zip(self.nats_key.clone());
-        Some(broker)
+        Ok(Some(broker))
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use tapline_archive::export::{ExportFormat, ExportTable};
+use tapline_archive::export::ExportTable;
 
 use super::archive::Prices;
 use super::stats::Filter;
@@ -57,25 +57,15 @@ pub(crate) struct Export {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// Apache Parquet, compressed with zstd
+    #[cfg_attr(not(feature = "parquet"), doc = " [not in this build: feature `parquet`]")]
     Parquet,
     /// With a line for the names
     Csv,
     /// One JSON object per line
     Ndjson,
     /// Not tables: spans and metrics, sent to an OpenTelemetry receiver
+    #[cfg_attr(not(feature = "otlp"), doc = " [not in this build: feature `otlp`]")]
     Otlp,
-}
-
-impl Format {
-    /// Returns how tables are written. `None` if they are not.
-    pub(crate) fn of_tables(self) -> Option<ExportFormat> {
-        match self {
-            Self::Parquet => Some(ExportFormat::Parquet),
-            Self::Csv => Some(ExportFormat::Csv),
-            Self::Ndjson => Some(ExportFormat::Ndjson),
-            Self::Otlp => None,
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

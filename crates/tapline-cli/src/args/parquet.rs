@@ -37,6 +37,7 @@ pub(crate) struct Tables {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TablesAs {
     /// Apache Parquet, compressed with zstd
+    #[cfg_attr(not(feature = "parquet"), doc = " [not in this build: feature `parquet`]")]
     Parquet,
 }
 

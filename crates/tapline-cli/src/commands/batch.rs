@@ -10,10 +10,12 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail};
 use serde_json::Value;
 use tapline_fleet::{
-    Batch, BatchEnd, BatchError, BatchFolder, BatchNote, BatchOptions, Broker, EXAMPLE, Embedded, Engine, EngineError, Halt,
-    JobFileError, JobResult, Mistake, Mistakes, Nats, NatsError, Plan, PlannedStep, RepeatJobs, RunsOn, Workplace, counted,
-    json, junit, markdown, median_costs, steps_left, worst_exit_code,
+    Batch, BatchEnd, BatchError, BatchFolder, BatchNote, BatchOptions, EXAMPLE, Embedded, Engine, EngineError, Halt,
+    JobFileError, JobResult, Mistake, Mistakes, Plan, PlannedStep, RepeatJobs, RunsOn, Workplace, counted, json, junit,
+    markdown, median_costs, steps_left, worst_exit_code,
 };
+#[cfg(feature = "nats")]
+use tapline_fleet::{Broker, Nats, NatsError};
 use tapline_protocol::Agent;
 use tapline_recording::Store;
 use tapline_session::text::{count_of, dollars, one_line, visible};
@@ -24,14 +26,15 @@ use super::guard_program;
 use super::run::job_summary;
 use crate::args::batch::{Batch as Args, JobDefaults, Told};
 use crate::args::run::span;
+#[cfg(not(feature = "nats"))]
+use crate::features::{Feature, missing};
 use crate::output::OutputFile;
 use crate::signals::Signals;
 use crate::{agents, ci, config, errors, exit, output, push, secrets, store};
 use show::Show;
+#[cfg(feature = "nats")]
 pub(super) use show::time_of;
 
-/// How long a worker may be silent, if nothing is said.
-const WORKER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How many mistakes of a job file are listed.
 const LISTED: usize = 100;
 /// How many failures are annotated in a CI log.
@@ -68,7 +71,8 @@ fn batch(args: &Args) -> Result<u8> {
         return Ok(0);
     }
     let store = store::store()?;
-    let mut broker = args.engine.broker();
+    #[cfg_attr(not(feature = "nats"), expect(unused_mut, reason = "only a batch with an engine goes on with one"))]
+    let mut broker = args.engine.broker()?;
     let on = if broker.is_some() { RunsOn::Workers } else { RunsOn::ThisMachine };
     let repeat = if args.retry_failed { RepeatJobs::Failed } else { RepeatJobs::Nothing };
     let (folder, plan) = match (&args.resume, &args.file) {
@@ -76,7 +80,12 @@ fn batch(args: &Args) -> Result<u8> {
         (Some(id), _) => {
             let (folder, plan) = BatchFolder::open_for(&store, id, on, repeat).map_err(told)?;
             // It goes on with the engine that it began with, unless another is named.
-            broker = broker.or_else(|| Broker::noted(&folder));
+            #[cfg(feature = "nats")]
+            let () = broker = broker.or_else(|| Broker::noted(&folder));
+            #[cfg(not(feature = "nats"))]
+            if folder.engine().is_some() {
+                return Err(missing(&format!("batch {id} began with --engine"), Feature::Nats));
+            }
             (Some(folder), plan)
         }
         (None, Some(file)) if args.dry_run => return dry_run(file, &args.defaults, on, &store),
@@ -85,6 +94,7 @@ fn batch(args: &Args) -> Result<u8> {
     };
     let files = EndFiles::open(&args.told)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
+    #[cfg(feature = "nats")]
     if let Some(broker) = &broker {
         // Before anything is made for the batch.
         drop(runtime.block_on(broker.connect("tapline batch"))?);
@@ -101,23 +111,15 @@ fn batch(args: &Args) -> Result<u8> {
     (options.jobs, options.by_workers) = (args.jobs.unwrap_or(options.jobs), args.jobs.is_none() && broker.is_some());
     (options.doing, options.repeat) = (Show::is_live(&args.told), repeat);
     let run = Run { args, id: &id, redact, is_remote: broker.is_some(), options, runtime: &runtime };
-    let ended = if let Some(broker) = broker {
-        broker.note(&folder).map_err(told)?;
-        let opened = runtime.block_on(Nats::open(folder, &broker, store.clone(), redact));
-        let (engine, notes) = opened.map_err(|error| match error {
-            NatsError::Folder(error) => told(error),
-            error => error.into(),
-        })?;
-        let given = args.worker_timeout.unwrap_or(WORKER_TIMEOUT);
-        let engine = engine.with_patience(given).map_err(told)?;
-        if args.worker_timeout.is_some_and(|given| given != engine.patience()) {
-            let stays = span(engine.patience());
-            output::tell(&format!("--worker-timeout stays {stays}, as the batch began: its jobs are on queues with that time"));
+    let ended = match broker {
+        #[cfg(feature = "nats")]
+        Some(broker) => run.run_on_workers(&broker, folder, plan, store),
+        #[cfg(not(feature = "nats"))]
+        Some(broker) => match broker {},
+        None => {
+            let (engine, notes) = Embedded::open(folder, place(&store, redact)?).map_err(told)?;
+            run.run(engine, plan, notes, store)
         }
-        run.run(engine, plan, notes, store)
-    } else {
-        let (engine, notes) = Embedded::open(folder, place(&store, redact)?).map_err(told)?;
-        run.run(engine, plan, notes, store)
     };
     runtime.shutdown_background();
     let signal = SIGNAL.get().copied();
@@ -167,6 +169,36 @@ impl Run<'_> {
             signal.abort();
             anyhow::Ok(end)
         })
+    }
+}
+
+/// How long a worker may be silent, if nothing is said.
+#[cfg(feature = "nats")]
+const WORKER_TIMEOUT: Duration = Duration::from_secs(30);
+
+#[cfg(feature = "nats")]
+impl Run<'_> {
+    /// Has workers on other machines run it.
+    fn run_on_workers(
+        self,
+        broker: &Broker,
+        folder: BatchFolder,
+        plan: Plan,
+        store: Store,
+    ) -> Result<Result<BatchEnd, EngineError>> {
+        broker.note(&folder).map_err(told)?;
+        let opened = self.runtime.block_on(Nats::open(folder, broker, store.clone(), self.redact));
+        let (engine, notes) = opened.map_err(|error| match error {
+            NatsError::Folder(error) => told(error),
+            error => error.into(),
+        })?;
+        let wanted = self.args.worker_timeout;
+        let engine = engine.with_patience(wanted.unwrap_or(WORKER_TIMEOUT)).map_err(told)?;
+        if wanted.is_some_and(|wanted| wanted != engine.patience()) {
+            let stays = span(engine.patience());
+            output::tell(&format!("--worker-timeout stays {stays}, as the batch began: its jobs are on queues with that time"));
+        }
+        self.run(engine, plan, notes, store)
     }
 }
 

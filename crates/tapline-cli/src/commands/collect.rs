@@ -1,5 +1,9 @@
 //! `tapline collect`: writes recordings of other machines to the recordings folder, and tables to a folder or a store.
 
+#[cfg(feature = "parquet")]
+mod parquet;
+#[cfg(not(feature = "parquet"))]
+#[path = "collect/no_parquet.rs"]
 mod parquet;
 mod recordings;
 
@@ -16,7 +20,7 @@ pub(crate) use recordings::told;
 
 pub(crate) fn run(args: &Collect) -> Result<u8> {
     let writer = ParquetWriter::open(&args.tables, args.quiet)?;
-    let recordings = match args.engine.broker() {
+    let recordings = match args.engine.broker()? {
         Some(broker) => Some(Recordings::new(broker, store::store()?, args.quiet)),
         None => None,
     };

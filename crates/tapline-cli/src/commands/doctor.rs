@@ -1,6 +1,7 @@
 //! `tapline doctor`: checks which agents are installed, whether their streams are known, and everything else that a run
 //! needs; and the broker, if one is named.
 
+#[cfg(feature = "nats")]
 mod broker;
 
 use std::fmt::Write as _;
@@ -50,7 +51,7 @@ pub(crate) fn run(args: &Doctor) -> Result<u8> {
             finding.mood = Mood::Advice;
         }
     }
-    let broker = args.engine.broker();
+    let broker = args.engine.broker()?;
     // Batches of this machine run on workers, which have agents of their own.
     if broker.is_some() {
         for finding in findings.iter_mut().filter(|finding| finding.mood == Mood::Bad && finding.facts["path"].is_null()) {
@@ -60,6 +61,7 @@ pub(crate) fn run(args: &Doctor) -> Result<u8> {
         }
     }
     findings.extend([folder(), configuration(), processes(), terminal(args)]);
+    #[cfg(feature = "nats")]
     if let Some(broker) = broker {
         findings.extend(runtime.block_on(broker::findings(&broker)));
     }

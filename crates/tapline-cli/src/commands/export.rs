@@ -1,5 +1,6 @@
 //! `tapline export`: sessions, messages, tool calls and costs as tables, or as spans and metrics.
 
+#[cfg(feature = "otlp")]
 mod otlp;
 
 use std::fs::DirBuilder;
@@ -13,14 +14,27 @@ use tapline_archive::export::{Export as Exported, ExportFormat, ExportTable};
 use tapline_archive::stats::Query;
 use tapline_session::text::count_of;
 
-use crate::args::export::Export;
+use crate::args::export::{Export, Format};
 use crate::ci::Kind;
+#[cfg(not(all(feature = "otlp", feature = "parquet")))]
+use crate::features::{Feature, missing};
 use crate::output::OutputFile;
 use crate::when::span;
 use crate::{archive, output, prices, secrets};
 
 pub(crate) fn run(args: &Export) -> Result<u8> {
-    let Some(format) = args.to.of_tables() else { return otlp::run(args) };
+    let format = match args.to {
+        Format::Csv => ExportFormat::Csv,
+        Format::Ndjson => ExportFormat::Ndjson,
+        #[cfg(feature = "parquet")]
+        Format::Parquet => ExportFormat::Parquet,
+        #[cfg(feature = "otlp")]
+        Format::Otlp => return otlp::run(args),
+        #[cfg(not(feature = "parquet"))]
+        Format::Parquet => return Err(missing("--to parquet", Feature::Parquet)),
+        #[cfg(not(feature = "otlp"))]
+        Format::Otlp => return Err(missing("--to otlp", Feature::Otlp)),
+    };
     ensure!(
         args.endpoint.is_none() && !args.content,
         "--endpoint and --content are for `--to otlp`: tables are written to files"
@@ -71,10 +85,7 @@ fn files(args: &Export, format: ExportFormat, tables: &[ExportTable]) -> Result<
             tables.len() == 1,
             "one table can go to stdout: name it (`--table sessions`), or name a folder for all of them (`-o FOLDER`)"
         );
-        ensure!(
-            format != ExportFormat::Parquet || !output::is_terminal(),
-            "Parquet is not for a terminal: name a file (`-o FILE`)"
-        );
+        ensure!(format.is_text() || !output::is_terminal(), "Parquet is not for a terminal: name a file (`-o FILE`)");
         return Ok(Vec::new());
     };
     let is_folder = to.is_dir();

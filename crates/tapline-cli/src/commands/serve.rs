@@ -12,16 +12,21 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, anyhow, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tapline_archive::Prices;
+#[cfg(feature = "nats")]
 use tapline_fleet::{CollectOptions, Post, RecordingCollector};
 use tapline_protocol::Agent;
 use tapline_recording::Store;
-use tapline_server::{OtlpOptions, Secret, Server, ServerError, ServerOptions};
+use tapline_server::{Secret, Server, ServerError, ServerOptions};
 
 use crate::args::serve::Serve;
+#[cfg(feature = "nats")]
 use crate::commands::collect;
 use crate::commands::demo::Playing;
+use crate::features::{self, Feature};
 use crate::signals::Signals;
-use crate::{agents, archive, config, otlp, output, prices, secrets};
+use crate::{agents, archive, config, output, prices};
+#[cfg(feature = "otlp")]
+use crate::{otlp, secrets};
 
 /// How long work that is under way may go on when the server has ended.
 const LEFT: Duration = Duration::from_secs(1);
@@ -44,7 +49,13 @@ pub(crate) fn run(args: &Serve) -> Result<u8> {
     }
     options.resume = Some(resume);
     options.allow_control = args.allow_control;
-    options.otlp = args.otlp.as_deref().map(|url| otlp_options(args, url)).transpose()?;
+    if let Some(url) = &args.otlp {
+        features::require("--otlp", Feature::Otlp)?;
+        #[cfg(feature = "otlp")]
+        options.otlp.replace(otlp_options(args, url)?);
+        #[cfg(not(feature = "otlp"))]
+        let _ = url;
+    }
     allow_connections();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
     let served = runtime.block_on(serve(args, options));
@@ -53,7 +64,8 @@ pub(crate) fn run(args: &Serve) -> Result<u8> {
     served.map(|()| 0)
 }
 
-fn otlp_options(args: &Serve, url: &str) -> Result<OtlpOptions> {
+#[cfg(feature = "otlp")]
+fn otlp_options(args: &Serve, url: &str) -> Result<tapline_server::OtlpOptions> {
     let mut options = otlp::options(Some(url), "--otlp URL")?;
     options.content = args.otlp_content.then(secrets::redactor).transpose()?;
     Ok(options)
@@ -63,7 +75,15 @@ async fn serve(args: &Serve, options: ServerOptions) -> Result<()> {
     let mut signals = Signals::listen()?;
     let root = options.store.root().to_owned();
     let folder = root.join("serve");
-    let collector = if args.demo { None } else { collect_for(args, &options.store).await? };
+    let broker = if args.demo { None } else { args.engine.broker()? };
+    #[cfg(feature = "nats")]
+    let collector = match broker {
+        Some(broker) => Some(collect_from(&broker, &options.store).await?),
+        None => None,
+    };
+    // Without the feature, it is refused above.
+    #[cfg(not(feature = "nats"))]
+    let _ = broker;
     let server = Server::bind(options).await.map_err(|error| match error {
         ServerError::Open(address) => {
             anyhow!("{address} can be reached from other machines, so `tapline serve` needs a token that only you know: add --token-file FILE")
@@ -96,16 +116,17 @@ async fn serve(args: &Serve, options: ServerOptions) -> Result<()> {
         signals.next().await;
     };
     server.run(end).await;
+    #[cfg(feature = "nats")]
     if let Some(collector) = collector {
         collector.stop().await;
     }
     Ok(())
 }
 
-/// Collects the recordings of a fleet, if the command line names its broker. The page shows them as it shows all recordings.
-async fn collect_for(args: &Serve, store: &Store) -> Result<Option<RecordingCollector>> {
-    let Some(broker) = args.engine.broker() else { return Ok(None) };
-    let post = Box::pin(Post::open(&broker, "tapline serve")).await?;
+/// Collects the recordings of a fleet. The page shows them as it shows all recordings.
+#[cfg(feature = "nats")]
+async fn collect_from(broker: &tapline_fleet::Broker, store: &Store) -> Result<RecordingCollector> {
+    let post = Box::pin(Post::open(broker, "tapline serve")).await?;
     let (sender, mut news) = tokio::sync::mpsc::unbounded_channel();
     let collector = Box::pin(RecordingCollector::of_all(&post, store, CollectOptions::default(), sender)).await?;
     tokio::spawn(async move {
@@ -113,7 +134,7 @@ async fn collect_for(args: &Serve, store: &Store) -> Result<Option<RecordingColl
             collect::told(&news);
         }
     });
-    Ok(Some(collector))
+    Ok(collector)
 }
 
 /// Says what it means that other machines can reach the server.

@@ -15,7 +15,7 @@ use crate::signals::Signals;
 use crate::{config, exit, output, push, secrets, store};
 
 pub(crate) fn run(args: &Args) -> Result<u8> {
-    let broker = args.engine.broker().context("name the NATS server: --engine nats://HOST:4222, or $TAPLINE_ENGINE")?;
+    let broker = args.engine.broker()?.context("name the NATS server: --engine nats://HOST:4222, or $TAPLINE_ENGINE")?;
     let mut place = Workplace::new(store::store()?);
     place.guard = guard_program();
     place.redact = args.redact;

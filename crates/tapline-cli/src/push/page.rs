@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rustix::process::{Signal, getpid, kill_process};
 use serde_json::Value;
+use tapline_http::BlockingClient;
 use tapline_runner::{Control, Permission, PermissionQuestion};
 use tokio::sync::{mpsc, oneshot};
 
@@ -39,6 +40,7 @@ pub(crate) trait Page: Send + Sync + 'static {
 /// Asks the server for commands for as long as this program runs.
 pub(super) fn obey(target: &Target, run: &Mutex<String>, page: &impl Page) {
     let mut last = (String::new(), 0);
+    let Ok(client) = BlockingClient::new() else { return };
     loop {
         let name = run.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if last.0 != name {
@@ -47,21 +49,21 @@ pub(super) fn obey(target: &Target, run: &Mutex<String>, page: &impl Page) {
         let told = if last.0.is_empty() {
             None
         } else {
-            target.get(&format!("{}/commands?after={}&messages={}", last.0, last.1, page.takes_messages())).ok()
+            target.get(&client, &format!("{}/commands?after={}&messages={}", last.0, last.1, page.takes_messages())).ok()
         };
-        let Some((200, body)) = told else {
+        let Some(answer) = told.filter(|answer| answer.status == 200) else {
             // It is away, or does not know the run yet.
             std::thread::sleep(BACKOFF.0);
             continue;
         };
-        let told: Value = serde_json::from_str(&body).unwrap_or_default();
+        let told: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
         if told["allowed"] != true {
             return;
         }
         for command in told["commands"].as_array().into_iter().flatten() {
             last.1 = command["n"].as_u64().unwrap_or(last.1);
             match command["command"].as_str() {
-                Some("answer") => page.take(answer(command)),
+                Some("answer") => page.take(answer_of(command)),
                 Some("message") => page.take(PageCommand::Message(command["text"].as_str().unwrap_or_default().to_owned())),
                 Some("interrupt") => page.take(PageCommand::Interrupt),
                 Some("stop") => signal(Signal::TERM),
@@ -71,7 +73,7 @@ pub(super) fn obey(target: &Target, run: &Mutex<String>, page: &impl Page) {
     }
 }
 
-fn answer(command: &Value) -> PageCommand {
+fn answer_of(command: &Value) -> PageCommand {
     let message = command["message"].as_str().unwrap_or("denied on the page of tapline serve");
     let answer = if command["decision"] == "allow" { Permission::allow() } else { Permission::deny(message) };
     PageCommand::Answer { question: command["question"].as_str().unwrap_or_default().to_owned(), answer }

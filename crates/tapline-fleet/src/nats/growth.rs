@@ -220,6 +220,8 @@ mod tests {
     use std::collections::BTreeMap;
     use std::io::Write as _;
 
+    use tapline_testkit::TempFolder;
+
     use super::super::pieces::MOST;
     use super::*;
 
@@ -259,12 +261,12 @@ mod tests {
         }
     }
 
-    struct Folder(PathBuf);
+    /// The files of a recording.
+    struct Folder(TempFolder);
 
     impl Folder {
-        fn new(name: &str, meta: usize) -> Self {
-            let folder = Self(std::env::temp_dir().join(format!("tapline-growth-{name}-{}", std::process::id())));
-            std::fs::create_dir_all(&folder.0).unwrap();
+        fn new(meta: usize) -> Self {
+            let folder = Self(TempFolder::new());
             folder.add("meta.json", meta);
             for file in ["stdout", "stderr", "stdin", "times"] {
                 folder.add(file, 0);
@@ -280,7 +282,7 @@ mod tests {
         }
 
         fn growth(&self, sent: Offsets) -> Growth {
-            Growth::from(self.0.clone(), "batch/recording".to_owned(), sent, MOST)
+            Growth::from(self.0.to_owned(), "batch/recording".to_owned(), sent, MOST)
         }
 
         fn files(&self) -> BTreeMap<String, Vec<u8>> {
@@ -296,12 +298,6 @@ mod tests {
         }
     }
 
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
-    }
-
     fn seal(growth: &mut Growth, given: &mut Given) -> usize {
         let mut pieces = 0;
         while !given.sealed {
@@ -313,7 +309,7 @@ mod tests {
 
     #[test]
     fn pieces_add_up_to_the_files_and_a_short_recording_is_one() {
-        let folder = Folder::new("short", 300);
+        let folder = Folder::new(300);
         folder.add("stdout", 5_000);
         folder.add("times", 40);
         folder.add("end.json", 200);
@@ -324,7 +320,7 @@ mod tests {
 
     #[test]
     fn what_comes_while_it_grows_is_read_once_and_large_amounts_are_objects() {
-        let folder = Folder::new("growing", 300);
+        let folder = Folder::new(300);
         let (mut growth, mut given, mut objects) = (folder.growth(Offsets::default()), Given::default(), 0);
         for (file, count) in
             [("stdout", 10), ("stderr", 700_000), ("stdout", 9 << 20), ("times", 600_000), ("stdout", 10 << 20)]
@@ -344,7 +340,7 @@ mod tests {
 
     #[test]
     fn another_process_goes_on_where_the_first_was() {
-        let folder = Folder::new("again", 300);
+        let folder = Folder::new(300);
         let (mut first, mut given) = (folder.growth(Offsets::default()), Given::default());
         folder.add("stdout", 1_200_000);
         given.take(first.more().unwrap().unwrap());
@@ -363,7 +359,7 @@ mod tests {
 
     #[test]
     fn a_large_description_of_a_run_travels_too() {
-        let folder = Folder::new("meta", 700_000);
+        let folder = Folder::new(700_000);
         folder.add("stdout", 600_000);
         folder.add("end.json", 200);
         let (mut growth, mut given) = (folder.growth(Offsets::default()), Given::default());
@@ -374,7 +370,7 @@ mod tests {
 
     #[test]
     fn a_recording_that_is_not_there_has_nothing() {
-        let folder = Folder::new("nothing", 1);
+        let folder = Folder::new(1);
         let mut growth = Growth::from(folder.0.join("elsewhere"), String::new(), Offsets::default(), MOST);
         assert!(!growth.is_there() && growth.more().unwrap().is_none());
     }

@@ -166,29 +166,26 @@ impl Entry {
 
 #[cfg(test)]
 mod tests {
+    use tapline_testkit::{TempFolder, wait_for};
+
     use super::*;
 
     #[test]
     fn an_entry_is_locked_keeps_its_offsets_and_goes_when_it_is_sent() {
-        let root = std::env::temp_dir().join(format!("tapline-outbox-{}", std::process::id()));
-        let outbox = Outbox::of(&Store::at(&root)).unwrap();
+        let root = TempFolder::new();
+        let outbox = Outbox::of(&Store::at(&*root)).unwrap();
         let mut entry = outbox.add("a", "batch").unwrap().unwrap();
         assert!(outbox.take("a").unwrap().is_none() && outbox.add("a", "batch").unwrap().is_none());
         entry.note([u64::MAX; 5]).unwrap();
         entry.note([7, 0, 0, 1, 0]).unwrap();
         drop(entry);
         // Another test may just have forked a process, which has the lock until it is another program.
-        let again = loop {
-            if let Some(entry) = outbox.take("a").unwrap() {
-                break entry;
-            }
-        };
+        let again = wait_for("nobody has the lock", || outbox.take("a").unwrap());
         assert_eq!((again.batch.as_str(), again.offsets), ("batch", [7, 0, 0, 1, 0]));
         assert_eq!(outbox.waiting().unwrap(), ["a"]);
         again.remove().unwrap();
         assert!(outbox.waiting().unwrap().is_empty() && outbox.take("a").unwrap().is_none());
         assert!(outbox.name_of(Path::new("/elsewhere/a")).is_err());
         assert_eq!(outbox.name_of(&root.join("recordings/a")).unwrap(), "a");
-        std::fs::remove_dir_all(root).unwrap();
     }
 }

@@ -101,13 +101,13 @@ fn line(note: &Note) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use tapline_archive::export::ExportTable;
+    use tapline_testkit::TempFolder;
 
     use super::*;
 
     #[test]
     fn what_was_noted_is_known_again_and_half_a_line_is_not() -> io::Result<()> {
-        let folder = std::env::temp_dir().join(format!("tapline-notes-{}", std::process::id()));
-        std::fs::create_dir_all(&folder)?;
+        let folder = TempFolder::new();
         let path = folder.join("written");
         let content = PartitionContent::empty(ExportTable::Calls);
         let mut notes = Notes::open(path.clone())?;
@@ -128,6 +128,6 @@ mod tests {
         let mut notes = Notes::open(path)?;
         notes.forget()?;
         assert!(!notes.has("calls/date=2026-11-19", &content));
-        std::fs::remove_dir_all(&folder)
+        Ok(())
     }
 }

@@ -88,14 +88,15 @@ fn real(path: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tapline_testkit::TempFolder;
+
     use super::*;
 
     /// Creates a folder with `inside`, `outside/deep`, and links.
-    fn tree() -> std::io::Result<PathBuf> {
-        let folder = std::env::temp_dir().join(format!("tapline-links-{}", crate::marker::random()));
+    fn tree() -> std::io::Result<TempFolder> {
+        let folder = TempFolder::new();
         std::fs::create_dir_all(folder.join("inside"))?;
         std::fs::create_dir_all(folder.join("outside/deep"))?;
-        let folder = folder.canonicalize()?;
         let link = |to: &str, name: &str| std::os::unix::fs::symlink(to, folder.join(name));
         link("inside", "link")?;
         link("link/new", "dangling")?;
@@ -113,7 +114,7 @@ mod tests {
         assert_eq!(at("nothing/here"), wanted("nothing/here"));
         assert_eq!(at("dangling"), wanted("inside/new"), "a link to what is not there yet is followed, too");
         assert_eq!(at("inside/out/../secret"), wanted("outside/secret"), "up from where it leads");
-        std::fs::remove_dir_all(&folder)
+        Ok(())
     }
 
     #[tokio::test]
@@ -141,6 +142,6 @@ mod tests {
             assert_eq!(decide(&deny, read(name)).await, Ruling::Deny, "{name}");
         }
         assert_eq!(decide(&deny, read("inside/key")).await, Ruling::Allow);
-        std::fs::remove_dir_all(&folder)
+        Ok(())
     }
 }

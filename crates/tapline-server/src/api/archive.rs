@@ -308,6 +308,8 @@ impl Stream for Download {
 
 #[cfg(test)]
 mod tests {
+    use tapline_testkit::{TempFolder, fixture};
+
     use super::*;
 
     #[test]
@@ -334,7 +336,7 @@ mod tests {
 
     #[test]
     fn a_page_in_pieces_is_the_page_as_one_text() {
-        let fixtures = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
+        let folder = TempFolder::new();
         let written = |write: &dyn Fn(&mut Pieces) -> io::Result<()>| {
             let (out, mut pieces) = mpsc::channel(1_024);
             deliver(out, write);
@@ -345,8 +347,8 @@ mod tests {
             String::from_utf8(all).unwrap()
         };
         for name in ["claude-2.1.325/subagent.jsonl", "claude-2.1.325/tools-partial.jsonl", "events/codex-catalogue.jsonl"] {
-            let open = || Source::open(&fixtures.join(name), SourceOptions::default()).unwrap();
-            let page = written(&|out| write_page(open(), &std::env::temp_dir(), out));
+            let open = || Source::open(&fixture(name), SourceOptions::default()).unwrap();
+            let page = written(&|out| write_page(open(), &folder, out));
             assert!(page.ends_with("</html>\n") && page == written(&|out| write(open(), Some(RenderAs::Html), out)), "{name}");
         }
     }

@@ -1,9 +1,8 @@
 //! What steps of fixtures add up to.
 
-use std::path::Path;
-
 use tapline_archive::{Source, SourceOptions};
 use tapline_session::render::html::Cards;
+use tapline_testkit::fixture;
 
 use super::*;
 
@@ -42,9 +41,8 @@ fn every_kind_of_step_was_thought_of() {
 }
 
 /// Reads a fixture, and tells what is known after each step.
-fn track(fixture: &str, each: impl FnMut(&Step, &Track)) -> Track {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(fixture);
-    track_text(&std::fs::read_to_string(path).unwrap(), each)
+fn track(name: &str, each: impl FnMut(&Step, &Track)) -> Track {
+    track_text(&std::fs::read_to_string(fixture(name)).unwrap(), each)
 }
 
 fn track_text(text: &str, mut each: impl FnMut(&Step, &Track)) -> Track {
@@ -75,8 +73,7 @@ fn a_sub_agent_in_the_background_is_at_work_until_its_task_ends() {
 
 #[test]
 fn a_sub_agent_of_a_transcript_is_at_work_until_it_is_told_that_it_ended() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../fixtures/transcripts/claude-background/claude/projects/-home-dev-claude-background");
+    let folder = fixture("transcripts/claude-background/claude/projects/-home-dev-claude-background");
     let path = folder.join("65c4a9db-53af-4ecc-a4cd-c213ed6d4b27.jsonl");
     let mut source = Source::open(&path, SourceOptions::default()).unwrap();
     let (mut track, mut cards, mut seen) = (Track::default(), Cards::default(), Vec::new());

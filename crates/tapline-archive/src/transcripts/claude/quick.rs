@@ -163,7 +163,9 @@ fn first(line: &[u8], cut: &Cut<'_>, call: Option<(&str, &str)>, into: &mut Read
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::path::{Path, PathBuf};
+
+    use tapline_testkit::files::files_below;
+    use tapline_testkit::fixture;
 
     use super::*;
     use crate::transcripts::claude::FORMAT;
@@ -184,20 +186,10 @@ mod tests {
         taken
     }
 
-    fn transcripts(folder: &Path, into: &mut Vec<PathBuf>) {
-        for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            if entry.is_dir() {
-                transcripts(&entry, into);
-            } else if entry.extension().is_some_and(|ending| ending == "jsonl") {
-                into.push(entry);
-            }
-        }
-    }
-
     #[test]
     fn the_shortcut_reads_what_the_parser_reads() {
-        let mut files = Vec::new();
-        transcripts(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/transcripts"), &mut files);
+        let mut files = files_below(fixture("transcripts"));
+        files.retain(|file| file.extension().is_some_and(|ending| ending == "jsonl"));
         let taken = files.iter().map(|file| shortcuts(fs::read(file).unwrap().split(|byte| *byte == b'\n')));
         let taken = taken.sum::<usize>();
         assert!(taken > 50, "the real program writes such lines: {taken}");

@@ -45,15 +45,16 @@ pub(super) fn place(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tapline_testkit::TempFolder;
+
     use super::*;
 
     #[test]
     fn a_file_is_absent_text_or_not_to_be_shown() {
-        let folder = std::env::temp_dir().join(format!("tapline-questions-{}", std::process::id()));
-        let made = std::fs::create_dir_all(&folder)
-            .and_then(|()| std::fs::write(folder.join("text"), "hello"))
-            .and_then(|()| std::fs::write(folder.join("binary"), b"\xff\x00"))
-            .and_then(|()| std::process::Command::new("mkfifo").arg(folder.join("pipe")).status());
+        let folder = TempFolder::new();
+        folder.write("text", "hello");
+        folder.write("binary", b"\xff\x00");
+        let made = std::process::Command::new("mkfifo").arg(folder.join("pipe")).status();
         assert!(made.is_ok_and(|status| status.success()));
         let current = |name: &str| match read(&folder.join(name)) {
             File::Absent => "absent".to_owned(),
@@ -62,6 +63,5 @@ mod tests {
         };
         let names = ["nothing", "text", "binary", "pipe", "."];
         assert_eq!(names.map(current), ["absent", "hello", "not shown", "not shown", "not shown"]);
-        assert!(std::fs::remove_dir_all(&folder).is_ok());
     }
 }

@@ -33,7 +33,7 @@ pub(super) fn run(args: &Export) -> Result<u8> {
     let usage =
         archive::read(&args.paths, args.quiet, |archive| Ok(measure(&archive.index, &prices, &archive.selection, &query)?))?;
     let MeasuredUsage { measures, span, sessions, .. } = usage;
-    let host = options.target.host().to_owned();
+    let host = options.target.host();
     let builder = || options.spans();
     let sender = OtlpSender::new(options.clone(), PATIENCE);
     let mut export = Sending { sender, measures, span, untimed: 0, unread: 0 };
