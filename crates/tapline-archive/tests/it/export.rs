@@ -6,7 +6,6 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use crate::tempdir::TempDir;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use parquet::record::Field;
 use serde_json::Value;
@@ -14,10 +13,7 @@ use tapline_archive::export::{ColumnType, Export, ExportError, ExportFormat, Exp
 use tapline_archive::stats::{By, Query, Stats, stats};
 use tapline_archive::{Index, Places, Prices, Selection};
 use tapline_recording::Redactor;
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
+use tapline_testkit::{TempFolder, root};
 
 fn index_of(paths: &[PathBuf]) -> Index {
     let mut index = Index::in_memory().unwrap();
@@ -160,8 +156,8 @@ fn a_filter_selects_what_it_selects_in_stats() {
 }
 
 fn opened(bytes: &[u8]) -> SerializedFileReader<File> {
-    let dir = TempDir::new("parquet");
-    let path = dir.path().join("table.parquet");
+    let dir = TempFolder::new();
+    let path = dir.join("table.parquet");
     std::fs::write(&path, bytes).unwrap();
     // It can be read as long as it is open.
     SerializedFileReader::new(File::open(path).unwrap()).unwrap()
@@ -254,8 +250,8 @@ fn csv(text: &str) -> Vec<Vec<String>> {
 }
 
 /// A session with this first prompt, in this folder.
-fn session(name: &str, prompt: &str, folder: &str) -> (TempDir, Index) {
-    let dir = TempDir::new(name);
+fn session(prompt: &str, folder: &str) -> (TempFolder, Index) {
+    let dir = TempFolder::new();
     let common = format!(r#""sessionId":"s-1","cwd":{},"version":"2.1.0","gitBranch":"main""#, Value::from(folder));
     let user = format!(
         r#"{{"type":"user",{common},"timestamp":"2026-11-16T10:00:00.000Z","uuid":"u1","message":{{"role":"user","content":{}}}}}"#,
@@ -264,8 +260,8 @@ fn session(name: &str, prompt: &str, folder: &str) -> (TempDir, Index) {
     let answer = format!(
         r#"{{"type":"assistant",{common},"timestamp":"2026-11-16T10:00:01.000Z","uuid":"u2","requestId":"r","message":{{"id":"m","type":"message","role":"assistant","model":"claude-opus-5-5","content":[{{"type":"text","text":"hi"}}],"stop_reason":"end_turn","usage":{{"input_tokens":10,"output_tokens":5}}}}}}"#
     );
-    std::fs::write(dir.path().join("s-1.jsonl"), format!("{user}\n{answer}\n")).unwrap();
-    let index = index_of(&[dir.path().to_owned()]);
+    std::fs::write(dir.join("s-1.jsonl"), format!("{user}\n{answer}\n")).unwrap();
+    let index = index_of(&[dir.to_owned()]);
     (dir, index)
 }
 
@@ -278,7 +274,7 @@ fn a_formula_in_csv_is_a_text_and_quotes_are_doubled() {
         ("@sum", "'@sum"),
         ("say \"hi\"", "\"say \"\"hi\"\"\""),
     ] {
-        let (_dir, index) = session("formula", title, "/w");
+        let (_dir, index) = session(title, "/w");
         let text = String::from_utf8(written(&index, &Export::new(ExportFormat::Csv, &query), ExportTable::Sessions)).unwrap();
         assert!(text.contains(&format!(",{field},/w,")), "{text}");
         assert_eq!(as_json(&index, &query, ExportTable::Sessions)[0]["title"], title);
@@ -292,7 +288,7 @@ fn with_a_redactor_no_table_has_a_key_not_even_a_part_of_one() {
     let query = Query::default();
     let redactor = Redactor::default();
     for prompt in [format!("use {key} please"), long] {
-        let (_dir, index) = session("secret", &prompt, &format!("/home/me/{key}"));
+        let (_dir, index) = session(&prompt, &format!("/home/me/{key}"));
         for format in [ExportFormat::Parquet, ExportFormat::Csv, ExportFormat::Ndjson] {
             for table in ExportTable::ALL {
                 let open = written(&index, &Export::new(format, &query), table);

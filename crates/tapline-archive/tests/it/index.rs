@@ -6,30 +6,32 @@ use std::path::Path;
 use serde_json::Value;
 use tapline_archive::stats::{Query, stats};
 use tapline_archive::{Index, Places, Prices, Selection};
+use tapline_testkit::TempFolder;
+use tapline_testkit::files::mode;
 
-use crate::counting::{Folder, counted, fresh, transcripts, update};
+use crate::totals::{counted, fresh, transcripts, update};
 
 /// A folder with the transcripts of these cases.
-fn archive(folder: &Folder, cases: &[&str]) -> std::path::PathBuf {
+fn archive(folder: &TempFolder, cases: &[&str]) -> std::path::PathBuf {
     for name in cases {
         for path in transcripts(name) {
             folder
                 .write(&format!("files/{name}-{}", path.file_name().unwrap().to_str().unwrap()), std::fs::read(&path).unwrap());
         }
     }
-    folder.path("files")
+    folder.join("files")
 }
 
 #[test]
 fn only_what_is_new_is_read() {
-    let folder = Folder::new("new");
+    let folder = TempFolder::new();
     let files = archive(&folder, &["claude-fork", "codex-fork"]);
-    let mut index = Index::open(&folder.path("index")).unwrap();
+    let mut index = Index::open(&folder.join("index")).unwrap();
     let all = std::fs::read_dir(&files).unwrap().count();
     assert_eq!(update(&mut index, &files).files, all);
     assert_eq!(update(&mut index, &files).files, 0);
     drop(index);
-    let mut index = Index::open(&folder.path("index")).unwrap();
+    let mut index = Index::open(&folder.join("index")).unwrap();
     assert_eq!(update(&mut index, &files).files, 0, "another process knows it, too");
     let path = std::fs::read_dir(&files).unwrap().next().unwrap().unwrap().path();
     let mut bytes = std::fs::read(&path).unwrap();
@@ -43,9 +45,9 @@ fn only_what_is_new_is_read() {
 
 #[test]
 fn what_was_indexed_stays_counted_after_the_files_are_gone() {
-    let folder = Folder::new("gone");
+    let folder = TempFolder::new();
     let files = archive(&folder, &["claude-fork", "codex-fork"]);
-    let mut index = Index::open(&folder.path("index")).unwrap();
+    let mut index = Index::open(&folder.join("index")).unwrap();
     update(&mut index, &files);
     let wanted = counted(&index);
     let all = std::fs::read_dir(&files).unwrap().count();
@@ -56,7 +58,7 @@ fn what_was_indexed_stays_counted_after_the_files_are_gone() {
     assert_eq!(index.note_gone(&places).unwrap(), all);
     assert_eq!(index.note_gone(&places).unwrap(), 0, "once");
     drop(index);
-    let index = Index::open(&folder.path("index")).unwrap();
+    let index = Index::open(&folder.join("index")).unwrap();
     assert_eq!(counted(&index), wanted);
     let mut gone = 0;
     index.each(|file, _, _| gone += usize::from(file.gone)).unwrap();
@@ -65,12 +67,11 @@ fn what_was_indexed_stays_counted_after_the_files_are_gone() {
 
 #[test]
 fn everything_in_the_folder_is_private() {
-    let folder = Folder::new("private");
+    let folder = TempFolder::new();
     let files = archive(&folder, &["claude-models"]);
-    let home = folder.path("deep/index");
+    let home = folder.join("deep/index");
     let mut index = Index::open(&home).unwrap();
     update(&mut index, &files);
-    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&home), 0o700);
     let inside: Vec<_> = std::fs::read_dir(&home).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(inside.len() >= 2, "{inside:?}");
@@ -81,15 +82,15 @@ fn everything_in_the_folder_is_private() {
     // Also one that was not.
     std::fs::set_permissions(home.join("index.db"), std::fs::Permissions::from_mode(0o644)).unwrap();
     drop(Index::open(&home).unwrap());
-    assert_eq!(mode(&home.join("index.db")), 0o600);
+    assert_eq!(mode(home.join("index.db")), 0o600);
 }
 
 #[test]
 fn several_writers_at_once_agree() {
-    let folder = Folder::new("writers");
+    let folder = TempFolder::new();
     let files = archive(&folder, &["claude-fork", "claude-subagents", "codex-fork", "claude-2.0.76"]);
     let wanted = fresh(&files);
-    let home = folder.path("index");
+    let home = folder.join("index");
     std::thread::scope(|scope| {
         let work = || {
             let mut index = Index::open(&home).unwrap();
@@ -127,9 +128,9 @@ fn open_and_count(home: &Path, files: &Path) -> (Value, bool) {
 
 #[test]
 fn a_damaged_index_is_built_again() {
-    let folder = Folder::new("damaged");
+    let folder = TempFolder::new();
     let files = archive(&folder, &["claude-fork", "codex-fork", "claude-subagents"]);
-    let home = folder.path("index");
+    let home = folder.join("index");
     let (wanted, _) = open_and_count(&home, &files);
     let good = std::fs::read(home.join("index.db")).unwrap();
     let reset = |bytes: &[u8]| {
@@ -164,9 +165,9 @@ fn a_damaged_index_is_built_again() {
 
 #[test]
 fn an_index_of_another_version_is_built_again() {
-    let folder = Folder::new("version");
+    let folder = TempFolder::new();
     let files = archive(&folder, &["claude-fork"]);
-    let home = folder.path("index");
+    let home = folder.join("index");
     let (wanted, _) = open_and_count(&home, &files);
     let mut bytes = std::fs::read(home.join("index.db")).unwrap();
     // Where SQLite keeps the user's version.
@@ -182,9 +183,9 @@ fn an_index_of_another_version_is_built_again() {
 
 #[test]
 fn what_is_kept_can_be_copied_into_memory() {
-    let folder = Folder::new("copy");
+    let folder = TempFolder::new();
     let files = archive(&folder, &["claude-fork"]);
-    let home = folder.path("index");
+    let home = folder.join("index");
     let mut index = Index::open(&home).unwrap();
     update(&mut index, &files);
     let wanted = counted(&index);
@@ -197,13 +198,13 @@ fn what_is_kept_can_be_copied_into_memory() {
     assert_ne!(counted(&copy), wanted);
     assert_eq!(counted(&Index::open(&home).unwrap()), wanted, "nothing was written there");
     // Without anything to copy it is empty.
-    assert_eq!(counted(&Index::copy_in_memory(&folder.path("none")).unwrap())["totals"]["requests"], 0);
+    assert_eq!(counted(&Index::copy_in_memory(&folder.join("none")).unwrap())["totals"]["requests"], 0);
 }
 
 #[test]
 fn what_is_remembered_of_copies_is_of_this_state_of_the_index() {
-    let folder = Folder::new("copies");
-    let home = folder.path("index");
+    let folder = TempFolder::new();
+    let home = folder.join("index");
     let mut index = Index::open(&home).unwrap();
     let mut states = vec![Vec::new()];
     for case in ["claude-models", "claude-fork", "codex-fork", "claude-subagents"] {
@@ -225,7 +226,7 @@ fn what_is_remembered_of_copies_is_of_this_state_of_the_index() {
     assert!(lengths.len() > 2, "there are copies: {lengths:?}");
     // It was not written in vain.
     let mut index = Index::open(&home).unwrap();
-    assert_eq!(update(&mut index, &folder.path("files")).files, 0);
+    assert_eq!(update(&mut index, &folder.join("files")).files, 0);
     let written = std::fs::metadata(home.join("copies")).unwrap();
     counted(&index);
     assert_eq!(std::fs::metadata(home.join("copies")).unwrap().ino(), written.ino());
@@ -234,7 +235,7 @@ fn what_is_remembered_of_copies_is_of_this_state_of_the_index() {
 /// Older versions fork a session by copying its lines with another id, so nothing but the path tells the two apart.
 #[test]
 fn the_order_in_which_files_were_read_changes_no_row() {
-    let folder = Folder::new("order");
+    let folder = TempFolder::new();
     let line = |session: &str, id: &str, output: u64| {
         format!(
             "{{\"type\":\"assistant\",\"sessionId\":\"{session}\",\"cwd\":\"/work/{session}\",\"timestamp\":\"2026-11-16T10:00:00.000Z\",\"message\":{{\"id\":\"{id}\",\"model\":\"claude-opus-5-5\",\"usage\":{{\"input_tokens\":10,\"output_tokens\":{output}}}}}}}\n"
@@ -246,18 +247,18 @@ fn the_order_in_which_files_were_read_changes_no_row() {
     // The same session in two files, which differ in the folder they name.
     folder.write("all/e1.jsonl", line("e", "m3", 3));
     folder.write("all/e2.jsonl", line("e", "m4", 3).replace("/work/e", "/work/other"));
-    let whole = fresh(&folder.path("all"));
+    let whole = fresh(&folder.join("all"));
     assert_eq!(whole["rows"].as_array().unwrap().iter().filter(|row| row["key"] == "a").count(), 1, "{whole}");
     for first in 0..paths.len() {
         let mut index = Index::in_memory().unwrap();
         for path in
-            paths.iter().cycle().skip(first).take(paths.len()).chain([&folder.path("all/e2.jsonl"), &folder.path("all")])
+            paths.iter().cycle().skip(first).take(paths.len()).chain([&folder.join("all/e2.jsonl"), &folder.join("all")])
         {
             update(&mut index, path);
         }
         assert_eq!(counted(&index), whole, "{} was read first", paths[first].display());
     }
     for _ in 0..20 {
-        assert_eq!(fresh(&folder.path("all")), whole);
+        assert_eq!(fresh(&folder.join("all")), whole);
     }
 }

@@ -1,38 +1,36 @@
 //! Tests of the archive: recordings, files, readers and bytes become reports; requests have prices.
 
 #[cfg(test)]
-mod counting;
+mod ccusage_mistakes;
 #[cfg(test)]
-mod damage;
+mod damaged_files;
 #[cfg(test)]
-#[cfg(feature = "export")]
+#[cfg(feature = "parquet")]
 mod export;
 #[cfg(test)]
-mod following;
+mod five_hour_windows;
+#[cfg(test)]
+mod growing_files;
 #[cfg(test)]
 mod index;
 #[cfg(test)]
-mod keep;
+mod kept_copies;
 #[cfg(test)]
-#[cfg(feature = "export")]
+#[cfg(feature = "parquet")]
 mod partitions;
-#[cfg(test)]
-mod peers;
 #[cfg(test)]
 mod places;
 #[cfg(test)]
 mod prices;
 #[cfg(test)]
+mod recordings_without_transcripts;
+#[cfg(test)]
 mod reports;
 #[cfg(test)]
 mod retelling;
 #[cfg(test)]
-mod runs;
-#[cfg(test)]
 mod search;
 #[cfg(test)]
-mod tempdir;
+mod totals;
 #[cfg(test)]
 mod transcripts;
-#[cfg(test)]
-mod windows;

@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use tapline_archive::export::{Export, ExportFormat, ExportTable, Partition, PartitionContent};
 use tapline_archive::stats::Query;
 use tapline_archive::{Index, Places, Prices, Selection};
-
-use crate::tempdir::TempDir;
+use tapline_testkit::{TempFolder, fixture, fixtures};
 
 fn index_of(paths: &[PathBuf]) -> Index {
     let mut index = Index::in_memory().unwrap();
@@ -29,8 +28,8 @@ fn contents(index: &Index, query: &Query) -> BTreeMap<Partition, PartitionConten
 
 /// The rows of a file, as text.
 fn rows(bytes: &[u8]) -> Vec<String> {
-    let dir = TempDir::new("part");
-    let path = dir.path().join("part.parquet");
+    let dir = TempFolder::new();
+    let path = dir.join("part.parquet");
     std::fs::write(&path, bytes).unwrap();
     let file = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
     file.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect()
@@ -38,7 +37,7 @@ fn rows(bytes: &[u8]) -> Vec<String> {
 
 #[test]
 fn the_parts_together_are_the_whole_table() {
-    let index = index_of(&[Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures")]);
+    let index = index_of(&[fixtures()]);
     let query = Query::default();
     let export = Export::new(ExportFormat::Parquet, &query);
     let contents = contents(&index, &query);
@@ -67,7 +66,7 @@ fn the_parts_together_are_the_whole_table() {
 
 #[test]
 fn only_parts_that_are_asked_for_are_written_and_one_without_rows_is_a_table() {
-    let index = index_of(&[Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/transcripts")]);
+    let index = index_of(&[fixture("transcripts")]);
     let query = Query::default();
     let mut file = Vec::new();
     let nobody = Partition::new(ExportTable::Costs, Some(1));
@@ -87,16 +86,16 @@ fn answer(session: &str, number: usize, day: &str) -> String {
 
 #[test]
 fn a_session_that_grows_changes_its_own_parts_alone() {
-    let dir = TempDir::new("grows");
-    let path = |session: &str| dir.path().join(format!("{session}.jsonl"));
+    let dir = TempFolder::new();
+    let path = |session: &str| dir.join(format!("{session}.jsonl"));
     std::fs::write(path("one"), answer("one", 1, "2026-11-14")).unwrap();
     std::fs::write(path("two"), answer("two", 1, "2026-11-15")).unwrap();
     let query = Query::default();
-    let mut index = index_of(&[dir.path().to_owned()]);
+    let mut index = index_of(&[dir.to_owned()]);
     let before = contents(&index, &query);
-    assert_eq!(contents(&index_of(&[dir.path().to_owned()]), &query), before, "read anew, it is the same");
+    assert_eq!(contents(&index_of(&[dir.to_owned()]), &query), before, "read anew, it is the same");
     std::fs::write(path("two"), answer("two", 1, "2026-11-15") + &answer("two", 2, "2026-11-16")).unwrap();
-    update(&mut index, &[dir.path().to_owned()]);
+    update(&mut index, &[dir.to_owned()]);
     let after = contents(&index, &query);
     let changed: Vec<String> = after
         .iter()

@@ -1,12 +1,12 @@
 //! Looking for files with a memory of folders: it finds what a look without one finds, whatever changed meanwhile.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use tapline_archive::{FolderMemory, Found, Places};
-
-use crate::counting::Folder;
+use tapline_testkit::TempFolder;
+use tapline_testkit::files::mode;
 
 /// Late enough that every folder of a test can be remembered.
 const LATER: u64 = 4_000_000_000_000;
@@ -14,11 +14,11 @@ const LATER: u64 = 4_000_000_000_000;
 const MANY: usize = 40;
 
 /// A tree of folders, each with a session.
-fn tree(folder: &Folder) -> PathBuf {
+fn tree(folder: &TempFolder) -> PathBuf {
     for number in 0..MANY {
         folder.write(&format!("files/{:02}/{number}/session.jsonl", number % 10), "{}\n");
     }
-    folder.path("files")
+    folder.join("files")
 }
 
 fn found(places: Places) -> (Vec<Found>, Vec<PathBuf>) {
@@ -36,7 +36,7 @@ fn look(home: &Path, root: &Path, now: u64) -> Vec<Found> {
 
 /// Waits until a change gets a later time than what changed so far: the clock of a file system ticks a few hundred times a
 /// second.
-fn tick(folder: &Folder) {
+fn tick(folder: &TempFolder) {
     let changed = |path: &Path| fs::metadata(path).map(|meta| (meta.ctime(), meta.ctime_nsec())).unwrap();
     let first = changed(&folder.write("probe/first", ""));
     while changed(&folder.write("probe/next", "")) <= first {}
@@ -44,8 +44,8 @@ fn tick(folder: &Folder) {
 
 #[test]
 fn a_look_with_a_memory_finds_every_change() {
-    let folder = Folder::new("changes");
-    let (root, home) = (tree(&folder), folder.path("home"));
+    let folder = TempFolder::new();
+    let (root, home) = (tree(&folder), folder.join("home"));
     let inside = |name: &str| root.join(name);
     let changes: [(&str, &dyn Fn()); 16] = [
         ("nothing", &|| {}),
@@ -80,16 +80,16 @@ fn a_look_with_a_memory_finds_every_change() {
         ("a link to a folder comes", &|| {
             folder.write("elsewhere/one/session.jsonl", "{}\n");
             folder.write("elsewhere/two/session.jsonl", "{}\n{}\n");
-            symlink(folder.path("elsewhere/one"), inside("link")).unwrap();
-            symlink(folder.path("elsewhere/two/session.jsonl"), inside("link.jsonl")).unwrap();
+            symlink(folder.join("elsewhere/one"), inside("link")).unwrap();
+            symlink(folder.join("elsewhere/two/session.jsonl"), inside("link.jsonl")).unwrap();
         }),
         ("what a link leads to changes", &|| {
-            fs::write(folder.path("elsewhere/one/more.jsonl"), "{}\n").unwrap();
-            fs::write(folder.path("elsewhere/two/session.jsonl"), "{}\n").unwrap();
+            fs::write(folder.join("elsewhere/one/more.jsonl"), "{}\n").unwrap();
+            fs::write(folder.join("elsewhere/two/session.jsonl"), "{}\n").unwrap();
         }),
         ("a link leads elsewhere", &|| {
-            fs::rename(folder.path("elsewhere/one"), folder.path("elsewhere/three")).unwrap();
-            fs::rename(folder.path("elsewhere/two"), folder.path("elsewhere/one")).unwrap();
+            fs::rename(folder.join("elsewhere/one"), folder.join("elsewhere/three")).unwrap();
+            fs::rename(folder.join("elsewhere/two"), folder.join("elsewhere/one")).unwrap();
         }),
         ("a file and a link in a circle come", &|| {
             symlink("..", inside("03/up")).unwrap();
@@ -119,8 +119,8 @@ fn a_look_with_a_memory_finds_every_change() {
 
 #[test]
 fn a_folder_that_changed_just_now_is_not_remembered() {
-    let folder = Folder::new("coarse");
-    let (root, home) = (tree(&folder), folder.path("home"));
+    let folder = TempFolder::new();
+    let (root, home) = (tree(&folder), folder.join("home"));
     let changed = fs::metadata(root.join("00/0")).unwrap().ctime().unsigned_abs() * 1_000;
     for now in [0, changed.saturating_sub(60_000), changed, changed + 1_000] {
         look(&home, &root, now);
@@ -132,15 +132,14 @@ fn a_folder_that_changed_just_now_is_not_remembered() {
 
 #[test]
 fn a_memory_is_private_and_a_damaged_one_says_nothing() {
-    let folder = Folder::new("memory");
-    let (root, home) = (tree(&folder), folder.path("deep/home"));
+    let folder = TempFolder::new();
+    let (root, home) = (tree(&folder), folder.join("deep/home"));
     let wanted = look(&home, &root, LATER);
     let file = home.join("folders");
     if !FolderMemory::can_remember(&root) {
         assert!(!file.exists());
         return;
     }
-    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&home), mode(&file)), (0o700, 0o600));
     let good = fs::read(&file).unwrap();
     for at in (0..good.len()).step_by(97) {
@@ -155,7 +154,7 @@ fn a_memory_is_private_and_a_damaged_one_says_nothing() {
     look(&home, &root, LATER);
     assert_eq!(fs::read(&file).unwrap().len(), good.len());
     // What it says about other folders stays.
-    let other = folder.path("other");
+    let other = folder.join("other");
     for number in 0..MANY {
         folder.write(&format!("other/{number}/session.jsonl"), "{}\n");
     }
@@ -169,12 +168,12 @@ fn a_memory_is_private_and_a_damaged_one_says_nothing() {
 
 #[test]
 fn a_recording_is_looked_at_each_time() {
-    let folder = Folder::new("recordings");
-    let home = folder.path("home");
+    let folder = TempFolder::new();
+    let home = folder.join("home");
     for number in 0..MANY {
         folder.write(&format!("files/{number}/meta.json"), "{}");
         folder.write(&format!("files/{number}/session.jsonl"), "{}\n");
     }
-    look(&home, &folder.path("files"), LATER);
+    look(&home, &folder.join("files"), LATER);
     assert!(!home.join("folders").exists());
 }

@@ -1,7 +1,5 @@
 //! What a request costs: cases priced by hand, the names of models, a user's own prices, and properties of all prices.
 
-use std::path::Path;
-
 use proptest::prelude::*;
 use serde::Deserialize;
 use tapline_archive::{Asked, Money, Prices, Speed, TokenRates, Tokens};
@@ -37,7 +35,7 @@ fn input_price(prices: &Prices, model: &str) -> Option<f64> {
 
 #[test]
 fn requests_cost_what_was_computed_by_hand() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/cases/prices.jsonl");
+    let path = tapline_testkit::fixture("cases/prices.jsonl");
     let text = std::fs::read_to_string(path).unwrap();
     assert!(text.lines().count() >= 30);
     for line in text.lines() {

@@ -1,35 +1,14 @@
 //! One call turns a recording, a stream or bytes into a report, with all that is known of the run.
 
 use std::error::Error as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use tapline_archive::{Note, Source, SourceError, SourceOptions, report, report_of, report_of_bytes};
 use tapline_protocol::{Agent, Json, StopReason};
 use tapline_recording::{End, Loss, Meta, Recorder, Recording, Redactor, Stop, Stream, Sync};
 use tapline_session::{Category, Ending, Outcome, Report, StreamFormat};
-
-fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures")
-}
-
-/// A folder that goes with the test.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("tapline-archive-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir_all(&folder).unwrap();
-        Self(folder)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use tapline_testkit::{TempFolder, fixtures};
 
 const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"s","model":"m","tools":[]}"#;
 const RESULT: &str = r#"{"type":"result","subtype":"success","is_error":false,"result":"4","session_id":"s","total_cost_usd":0.01,"num_turns":1}"#;
@@ -54,8 +33,8 @@ fn record(folder: &Path, meta: &Meta, stdout: &[&str], end: Option<&End>) {
 
 #[test]
 fn a_recording_says_how_its_run_ended() {
-    let folder = Folder::new("ended");
-    let path = folder.0.join("run-2");
+    let folder = TempFolder::new();
+    let path = folder.join("run-2");
     let meta = Meta {
         agent: Some("claude".to_owned()),
         argv: ["claude", "-p", "--output-format", "stream-json"].map(str::to_owned).to_vec(),
@@ -92,37 +71,37 @@ fn a_recording_says_how_its_run_ended() {
     let mut options = SourceOptions::default();
     options.ending = Ending { exit_code: Some(0), stderr: Some("mine".to_owned()), ..Ending::default() };
     let source = Source::open(&path, options).unwrap();
-    assert_eq!(source.earlier_attempts(), [folder.0.join("run")]);
+    assert_eq!(source.earlier_attempts(), [folder.join("run")]);
     let told = source.report().unwrap();
     assert_eq!((told.verdict.outcome, told.verdict.warnings[0].message.as_str()), (Outcome::Success, "mine"));
 }
 
 #[test]
 fn what_a_person_may_want_to_know_comes_as_values() {
-    let folder = Folder::new("notes");
+    let folder = TempFolder::new();
     let notes = |path: &Path| {
         let mut source = Source::open(path, SourceOptions::default()).unwrap();
         while source.advance().unwrap().is_some() {}
         source.take_notes()
     };
-    record(&folder.0.join("cut"), &Meta::default(), &[INIT], None);
-    assert_eq!(notes(&folder.0.join("cut")), [Note::NoEnd]);
+    record(&folder.join("cut"), &Meta::default(), &[INIT], None);
+    assert_eq!(notes(&folder.join("cut")), [Note::NoEnd]);
     let (loss, lingered) = (
         Loss { file: "stdout".to_owned(), from: 1, error: "no space".to_owned() },
         Stop { reason: StopReason::Linger, limit_ms: Some(5_000) },
     );
     let end = End { lost: vec![loss.clone()], stop: Some(lingered), ..End::default() };
-    record(&folder.0.join("lost"), &Meta::default(), &[INIT, RESULT], Some(&end));
-    assert_eq!(notes(&folder.0.join("lost")), [Note::Lost(loss), Note::Lingered(lingered)]);
+    record(&folder.join("lost"), &Meta::default(), &[INIT, RESULT], Some(&end));
+    assert_eq!(notes(&folder.join("lost")), [Note::Lost(loss), Note::Lingered(lingered)]);
     let idle = Some(Stop { reason: StopReason::Idle, limit_ms: Some(7) });
     let end = End { stop: idle, ..End::default() };
-    record(&folder.0.join("late"), &Meta::default(), &[INIT], Some(&end));
-    let mut late = Source::open(&folder.0.join("late"), SourceOptions::default()).unwrap();
+    record(&folder.join("late"), &Meta::default(), &[INIT], Some(&end));
+    let mut late = Source::open(&folder.join("late"), SourceOptions::default()).unwrap();
     while late.advance().unwrap().is_some() {}
     let finished = late.finish();
     assert_eq!((finished.stop, finished.summary.verdict.category), (idle, Some(Category::Timeout)));
 
-    let file = folder.0.join("file.jsonl");
+    let file = folder.join("file.jsonl");
     std::fs::write(&file, "{\"type\":\"somebody\"}\n{\"type\":\"else\"}\n").unwrap();
     assert_eq!(notes(&file), [Note::Foreign]);
     std::fs::write(&file, r#"{"parentUuid":null,"sessionId":"s","type":"user","message":{"role":"user","content":"hi"}}"#)
@@ -161,8 +140,8 @@ impl std::io::Read for Slow<'_> {
 
 #[test]
 fn a_source_without_secrets_reports_none() {
-    let folder = Folder::new("secrets");
-    let path = folder.0.join("run");
+    let folder = TempFolder::new();
+    let path = folder.join("run");
     let secret = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789";
     let said =
         format!(r#"{{"type":"result","subtype":"success","is_error":false,"result":"the key is {secret}","num_turns":1}}"#);
@@ -183,13 +162,13 @@ impl std::io::Read for Broken {
 
 #[test]
 fn errors_are_one_line_and_keep_their_source() {
-    let folder = Folder::new("errors");
-    let missing = report(folder.0.join("missing")).unwrap_err();
-    assert_eq!(missing.to_string(), format!("cannot open {}", folder.0.join("missing").display()));
+    let folder = TempFolder::new();
+    let missing = report(folder.join("missing")).unwrap_err();
+    assert_eq!(missing.to_string(), format!("cannot open {}", folder.join("missing").display()));
     assert!(missing.source().is_some());
-    let wrong = report(&folder.0).unwrap_err();
-    assert!(matches!(&wrong, SourceError::Folder(path) if *path == folder.0), "{wrong}");
-    assert_eq!(wrong.to_string(), format!("{} is a folder but not a recording", folder.0.display()));
+    let wrong = report(&folder).unwrap_err();
+    assert!(matches!(&wrong, SourceError::Folder(path) if *path == *folder), "{wrong}");
+    assert_eq!(wrong.to_string(), format!("{} is a folder but not a recording", folder.display()));
 
     let broken = report_of(Broken).unwrap_err();
     assert_eq!(

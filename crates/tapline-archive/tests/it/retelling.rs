@@ -6,29 +6,20 @@ use tapline_archive::{Source, SourceOptions, report};
 use tapline_recording::Redactor;
 use tapline_session::Outcome;
 use tapline_session::step::What;
-
-/// All transcripts below a folder, of sub-agents, too.
-fn below(folder: &Path, found: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-        if entry.is_dir() {
-            below(&entry, found);
-        } else if entry.extension().is_some_and(|ending| ending == "jsonl") && is_in_an_agents_folder(&entry) {
-            found.push(entry);
-        }
-    }
-}
+use tapline_testkit::files::files_below;
+use tapline_testkit::{TempFolder, fixture};
 
 /// Streams lie directly in the folder of a case.
 fn is_in_an_agents_folder(path: &Path) -> bool {
     path.components().any(|part| ["projects", "sessions"].iter().any(|name| part.as_os_str() == *name))
 }
 
+/// All transcripts, of sub-agents, too.
 fn transcripts() -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    below(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/transcripts"), &mut found);
+    let mut found = files_below(fixture("transcripts"));
+    found.retain(|path| path.extension().is_some_and(|ending| ending == "jsonl") && is_in_an_agents_folder(path));
     // A program that is killed at once leaves an empty file.
     found.retain(|path| path.metadata().unwrap().len() > 0);
-    found.sort();
     assert!(found.len() > 25, "the fixtures are there");
     found
 }
@@ -53,7 +44,7 @@ fn the_records_of_a_transcript_are_its_bytes() {
 /// Behind a prompt or a result of a call, a turn is never over.
 #[test]
 fn a_transcript_that_was_cut_off_is_no_success() {
-    let folder = Folder::new("cut");
+    let folder = TempFolder::new();
     let mut seen = 0;
     for path in transcripts() {
         let text = std::fs::read_to_string(&path).unwrap();
@@ -65,7 +56,7 @@ fn a_transcript_that_was_cut_off_is_no_success() {
             let said = value["message"]["content"].as_str().unwrap_or_default();
             let is_command = said.starts_with('<') || said.starts_with("[Request interrupted");
             let began = value["payload"]["type"] == "task_started";
-            let cut = folder.0.join("cut.jsonl");
+            let cut = folder.join("cut.jsonl");
             std::fs::write(&cut, &text[..end]).unwrap();
             let told = report(&cut).unwrap();
             if is_prompt && !is_command || began {
@@ -82,7 +73,7 @@ fn a_transcript_that_was_cut_off_is_no_success() {
 
 #[test]
 fn secrets_in_the_files_of_sub_agents_are_removed_too() {
-    let folder = Folder::new("secret");
+    let folder = TempFolder::new();
     let secret = "sk-ant-api03-Zx9kQ2mW7vB4nL8tR1yP5sD3fG6hJ0aC";
     let line = |kind: &str, more: &str, content: &str| {
         format!(
@@ -94,13 +85,13 @@ fn secrets_in_the_files_of_sub_agents_are_removed_too() {
         line("user", "", r#""go""#),
         line("assistant", "", r#"[{"type":"tool_use","id":"call_1","name":"Agent","input":{"prompt":"look"}}]"#),
     ];
-    std::fs::write(folder.0.join("s.jsonl"), main.join("\n") + "\n").unwrap();
-    let beside = folder.0.join("s/subagents");
+    std::fs::write(folder.join("s.jsonl"), main.join("\n") + "\n").unwrap();
+    let beside = folder.join("s/subagents");
     std::fs::create_dir_all(&beside).unwrap();
     std::fs::write(beside.join("agent-a1.meta.json"), r#"{"toolUseId":"call_1"}"#).unwrap();
     let said = format!(r#"[{{"type":"text","text":"the key is {secret} indeed"}}]"#);
     std::fs::write(beside.join("agent-a1.jsonl"), line("assistant", r#","isSidechain":true,"agentId":"a1""#, &said)).unwrap();
-    let open = || Source::open(&folder.0.join("s.jsonl"), SourceOptions::default()).unwrap();
+    let open = || Source::open(&folder.join("s.jsonl"), SourceOptions::default()).unwrap();
     let plain = open().report().unwrap();
     assert!(plain.text.contains(secret), "a sub-agent's text is told: {}", plain.to_json());
     assert!(!plain.main_text.contains(secret), "under its call: {}", plain.main_text);
@@ -110,7 +101,7 @@ fn secrets_in_the_files_of_sub_agents_are_removed_too() {
 
 #[test]
 fn only_a_status_tells_that_a_background_task_ended() {
-    let folder = Folder::new("monitor");
+    let folder = TempFolder::new();
     let told = |number: usize, more: &str| {
         let content = format!("<task-notification>\n<task-id>b1</task-id>\n{more}\n</task-notification>");
         let content = serde_json::Value::from(content);
@@ -123,7 +114,7 @@ fn only_a_status_tells_that_a_background_task_ended() {
         told(2, "<summary>Background command \"x\" appears to be waiting for interactive input</summary>"),
         told(3, "<status>completed</status>\n<summary>done</summary>"),
     ];
-    let path = folder.0.join("s.jsonl");
+    let path = folder.join("s.jsonl");
     std::fs::write(&path, lines.join("\n") + "\n").unwrap();
     let mut source = Source::open(&path, SourceOptions::default()).unwrap();
     let mut tasks = Vec::new();
@@ -140,8 +131,7 @@ fn only_a_status_tells_that_a_background_task_ended() {
 /// A sub-agent is known by what it was asked to do, not only by its thread.
 #[test]
 fn the_sub_agent_of_a_rollout_has_a_description() {
-    let folder =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/transcripts/codex-subagents/codex/archived_sessions");
+    let folder = fixture("transcripts/codex-subagents/codex/archived_sessions");
     let path = folder.join("rollout-2026-11-16T15-22-46-01a1e4f4-202e-78b3-9357-95885bd9ca01.jsonl");
     let mut source = Source::open(&path, SourceOptions::default()).unwrap();
     let mut tasks = Vec::new();
@@ -152,21 +142,4 @@ fn the_sub_agent_of_a_rollout_has_a_description() {
         }));
     }
     assert!(tasks.contains(&Some("OUTER task".to_owned())) && !tasks.contains(&None), "{tasks:?}");
-}
-
-/// A folder of a test's own, gone afterwards.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("tapline-retelling-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }

@@ -5,43 +5,23 @@ mod prompts;
 
 use std::convert::Infallible;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
 use tapline_archive::Places;
 use tapline_archive::search::{EntryKind, FoundSession, SearchFound, SearchOptions, SearchQuery, SearchSort, Shown, TextIndex};
 use tapline_recording::Redactor;
+use tapline_testkit::files::{files_below, mode};
+use tapline_testkit::{TempFolder, fixture};
 
-/// A folder of a test's own, gone afterwards.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Self {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("tapline-search-{}-{number}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn write(&self, name: &str, lines: &[String]) -> PathBuf {
-        let path = self.0.join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, lines.iter().map(|line| line.clone() + "\n").collect::<String>()).unwrap();
-        path
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// Writes lines to a file.
+fn write(folder: &TempFolder, name: &str, lines: &[String]) -> PathBuf {
+    folder.write(name, lines.iter().map(|line| line.clone() + "\n").collect::<String>())
 }
 
 fn fixtures(case: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/transcripts").join(case).canonicalize().unwrap()
+    fixture("transcripts").join(case)
 }
 
 fn update(index: &mut TextIndex, path: &Path) -> usize {
@@ -173,60 +153,61 @@ fn a_text_in_several_files_is_one_hit() {
 
 #[test]
 fn what_a_file_gains_is_added_and_a_rewritten_one_is_read_again() {
-    let folder = Folder::new();
+    let folder = TempFolder::new();
     let mut all = vec![prompt("s1", 1, "find the zebra"), call("s1", 2, "Bash", &json!({ "command": "grep zebra" }))];
-    let path = folder.write("p/s1.jsonl", &all);
-    let mut index = TextIndex::open(&folder.0.join("index")).unwrap();
-    assert_eq!(update(&mut index, &folder.0), 1);
-    assert_eq!(update(&mut index, &folder.0), 0);
+    let path = write(&folder, "p/s1.jsonl", &all);
+    let mut index = TextIndex::open(&folder.join("index")).unwrap();
+    assert_eq!(update(&mut index, &folder), 1);
+    assert_eq!(update(&mut index, &folder), 0);
     assert_eq!(search(&index, "zebra")[0].hits.len(), 2);
     // The output comes later. Its tool is that of the call, which is not read again.
     all.push(output("s1", 3, 2, "giraffe found", false));
-    folder.write("p/s1.jsonl", &all);
-    assert_eq!(update(&mut index, &folder.0), 1);
+    write(&folder, "p/s1.jsonl", &all);
+    assert_eq!(update(&mut index, &folder), 1);
     assert_eq!(lines(&search(&index, "giraffe tool:bash")), ["s1 output Bash: [giraffe] found"]);
     assert_eq!(search(&index, "zebra")[0].hits.len(), 2);
     // A line that is still being written waits.
     let torn = &said("s1", 4, "the okapi")[..60];
     fs::write(&path, all.join("\n") + "\n" + torn).unwrap();
-    update(&mut index, &folder.0);
+    update(&mut index, &folder);
     assert!(search(&index, "okapi").is_empty());
     all.push(said("s1", 4, "the okapi"));
-    folder.write("p/s1.jsonl", &all);
-    update(&mut index, &folder.0);
+    write(&folder, "p/s1.jsonl", &all);
+    update(&mut index, &folder);
     assert_eq!(lines(&search(&index, "okapi")), ["s1 answer : the [okapi]"]);
-    folder.write("p/s1.jsonl", &[prompt("s1", 1, "find the lion")]);
-    update(&mut index, &folder.0);
+    write(&folder, "p/s1.jsonl", &[prompt("s1", 1, "find the lion")]);
+    update(&mut index, &folder);
     assert!(search(&index, "zebra").is_empty() && search(&index, "okapi").is_empty());
     assert_eq!(lines(&search(&index, "lion")), ["s1 prompt : find the [lion]"]);
 }
 
 #[test]
 fn deleted_files_stay_searchable_and_moved_ones_are_read_where_they_are() {
-    let folder = Folder::new();
-    let path = folder.write("p/s1.jsonl", &[prompt("s1", 1, "find the zebra")]);
-    let mut index = TextIndex::open(&folder.0.join("index")).unwrap();
-    update(&mut index, &folder.0);
+    let folder = TempFolder::new();
+    let path = write(&folder, "p/s1.jsonl", &[prompt("s1", 1, "find the zebra")]);
+    let mut index = TextIndex::open(&folder.join("index")).unwrap();
+    update(&mut index, &folder);
     fs::remove_file(&path).unwrap();
-    update(&mut index, &folder.0);
+    update(&mut index, &folder);
     assert_eq!(lines(&search(&index, "zebra")), ["s1 prompt : (Gone)"]);
-    folder.write("q/s1.jsonl", &[prompt("s1", 1, "find the zebra")]);
-    update(&mut index, &folder.0);
+    write(&folder, "q/s1.jsonl", &[prompt("s1", 1, "find the zebra")]);
+    update(&mut index, &folder);
     assert_eq!(lines(&search(&index, "zebra")), ["s1 prompt : find the [zebra]"]);
     let mut below = SearchOptions::default();
-    below.below = vec![folder.0.join("q")];
+    below.below = vec![folder.join("q")];
     assert_eq!(search_with(&index, "zebra", &below).sessions.len(), 1);
     // It was there, too.
-    below.below = vec![folder.0.join("p")];
+    below.below = vec![folder.join("p")];
     assert_eq!(lines(&search_with(&index, "zebra", &below).sessions), ["s1 prompt : find the [zebra]"]);
-    below.below = vec![folder.0.join("r")];
+    below.below = vec![folder.join("r")];
     assert!(search_with(&index, "zebra", &below).sessions.is_empty());
 }
 
 #[test]
 fn words_phrases_prefixes_exclusions_and_filters_select() {
-    let folder = Folder::new();
-    folder.write(
+    let folder = TempFolder::new();
+    write(
+        &folder,
         "a.jsonl",
         &[
             prompt("s1", 1, "Fix the Größe of the parser"),
@@ -236,8 +217,8 @@ fn words_phrases_prefixes_exclusions_and_filters_select() {
             said("s1", 5, "The parser works."),
         ],
     );
-    folder.write("b.jsonl", &[prompt("s2", 100, "the parser again, failed"), said("s2", 101, "NEAR( \" AND OR")]);
-    let index = indexed(&folder.0);
+    write(&folder, "b.jsonl", &[prompt("s2", 100, "the parser again, failed"), said("s2", 101, "NEAR( \" AND OR")]);
+    let index = indexed(&folder);
     let ids = |query: &str| {
         let found = search(&index, query);
         found.iter().flat_map(|found| &found.hits).map(|hit| hit.time % 3_600).collect::<Vec<_>>()
@@ -282,14 +263,15 @@ fn words_phrases_prefixes_exclusions_and_filters_select() {
 
 #[test]
 fn the_best_hits_are_those_with_the_words_together() {
-    let folder = Folder::new();
+    let folder = TempFolder::new();
     let far = format!("alpha {} omega", "x ".repeat(50));
-    folder.write(
+    write(
+        &folder,
         "a.jsonl",
         &[prompt("near", 1, "alpha then omega"), call("call", 2, "Bash", &json!({ "command": "alpha omega" }))],
     );
-    folder.write("b.jsonl", &[prompt("far", 3, &far)]);
-    let index = indexed(&folder.0);
+    write(&folder, "b.jsonl", &[prompt("far", 3, &far)]);
+    let index = indexed(&folder);
     let order = |sort| {
         let mut options = SearchOptions::default();
         options.sort = sort;
@@ -301,11 +283,11 @@ fn the_best_hits_are_those_with_the_words_together() {
 
 #[test]
 fn a_session_with_many_hits_does_not_hide_the_others() {
-    let folder = Folder::new();
-    folder.write("old.jsonl", &[prompt("old", 1, "needle")]);
+    let folder = TempFolder::new();
+    write(&folder, "old.jsonl", &[prompt("old", 1, "needle")]);
     let many: Vec<String> = (10..900).map(|second| said("new", second, &format!("needle {second}"))).collect();
-    folder.write("new.jsonl", &many);
-    let index = indexed(&folder.0);
+    write(&folder, "new.jsonl", &many);
+    let index = indexed(&folder);
     let found = search(&index, "needle");
     assert_eq!(found.iter().map(|session| &*session.id).collect::<Vec<_>>(), ["new", "old"]);
     assert_eq!((found[0].hits.len(), found[0].more), (3, 47));
@@ -316,7 +298,7 @@ fn a_session_with_many_hits_does_not_hide_the_others() {
 
 #[test]
 fn texts_without_a_time_in_one_second_are_all_found() {
-    let folder = Folder::new();
+    let folder = TempFolder::new();
     let line = |number: u32| {
         json!({ "type": "assistant", "session_id": "s", "message": { "id": format!("m{number}"), "role": "assistant",
             "content": [{ "type": "text", "text": format!("needle n{number}") }] } })
@@ -326,8 +308,8 @@ fn texts_without_a_time_in_one_second_are_all_found() {
         json!({ "type": "system", "subtype": "init", "session_id": "s", "model": "m", "cwd": "/x", "tools": [] }).to_string(),
     ];
     all.extend((0..3_000).map(line));
-    folder.write("stream.jsonl", &all);
-    let index = indexed(&folder.0);
+    write(&folder, "stream.jsonl", &all);
+    let index = indexed(&folder);
     for number in [0, 1_023, 1_024, 2_999] {
         assert_eq!(search(&index, &format!("needle n{number}")).len(), 1, "{number}");
     }
@@ -335,10 +317,11 @@ fn texts_without_a_time_in_one_second_are_all_found() {
 
 #[test]
 fn snippets_have_no_secrets_and_no_halves_of_them() {
-    let folder = Folder::new();
+    let folder = TempFolder::new();
     let key = format!("sk-ant-api03-{}", "Ab3dEf6hIj9k".repeat(8));
     let near = format!("{}zebra {key} zebra", "word ".repeat(30));
-    folder.write(
+    write(
+        &folder,
         "a.jsonl",
         &[
             prompt("s", 1, &near),
@@ -346,7 +329,7 @@ fn snippets_have_no_secrets_and_no_halves_of_them() {
             output("s", 3, 2, &format!("zebra token={key}"), false),
         ],
     );
-    let index = indexed(&folder.0);
+    let index = indexed(&folder);
     for width in 1..200 {
         let mut options = SearchOptions::default();
         options.width = width;
@@ -364,11 +347,11 @@ fn snippets_have_no_secrets_and_no_halves_of_them() {
 
 #[test]
 fn long_texts_are_found_at_their_beginning_and_at_their_end() {
-    let folder = Folder::new();
+    let folder = TempFolder::new();
     let long = format!("alpha {} beta {} omega", "x ".repeat(40_000), "y ".repeat(20_000));
-    folder.write("a.jsonl", &[call("s", 1, "Bash", &json!({ "command": "make" })), output("s", 2, 1, &long, false)]);
+    write(&folder, "a.jsonl", &[call("s", 1, "Bash", &json!({ "command": "make" })), output("s", 2, 1, &long, false)]);
     let mut index = TextIndex::in_memory().unwrap();
-    let updated = index.update(&Places::below(std::slice::from_ref(&folder.0)), &AtomicBool::new(false), |_| {}).unwrap();
+    let updated = index.update(&Places::below(&[folder.to_owned()]), &AtomicBool::new(false), |_| {}).unwrap();
     assert_eq!(updated.cut, 1);
     assert_eq!((search(&index, "alpha").len(), search(&index, "beta").len(), search(&index, "omega").len()), (1, 0, 1));
     assert!(lines(&search(&index, "omega"))[0].contains("[omega]"));
@@ -376,45 +359,44 @@ fn long_texts_are_found_at_their_beginning_and_at_their_end() {
 
 #[test]
 fn damaged_lines_and_strange_files_do_no_harm() {
-    let folder = Folder::new();
+    let folder = TempFolder::new();
     let good = prompt("s", 1, "needle");
     let mut bytes = b"\0\0\0\n{\"type\":\"user\"\n\xff\xfe{}\n\n[1,2]\n".to_vec();
     bytes.extend(good.as_bytes());
     bytes.extend(b"\n{\"type\":\"user\",\"sessionId\":\"s\",\"message\":{\"content\":\"half \\ud83d emoji needle\"}}\n");
-    fs::write(folder.0.join("a.jsonl"), bytes).unwrap();
-    fs::write(folder.0.join("b.jsonl"), "no session at all\n").unwrap();
-    fs::write(folder.0.join("c.jsonl"), "").unwrap();
-    fs::write(folder.0.join("d.jsonl.zst"), "not packed").unwrap();
+    fs::write(folder.join("a.jsonl"), bytes).unwrap();
+    fs::write(folder.join("b.jsonl"), "no session at all\n").unwrap();
+    fs::write(folder.join("c.jsonl"), "").unwrap();
+    fs::write(folder.join("d.jsonl.zst"), "not packed").unwrap();
     let mut index = TextIndex::in_memory().unwrap();
-    let updated = index.update(&Places::below(std::slice::from_ref(&folder.0)), &AtomicBool::new(false), |_| {}).unwrap();
+    let updated = index.update(&Places::below(&[folder.to_owned()]), &AtomicBool::new(false), |_| {}).unwrap();
     assert_eq!(updated.unreadable.len(), 1);
     assert_eq!(search(&index, "needle")[0].hits.len(), 2);
 }
 
 #[test]
 fn a_damaged_index_is_built_again_and_all_its_files_are_private() {
-    let folder = Folder::new();
-    let (sessions, home) = (folder.0.join("sessions"), folder.0.join("index"));
-    folder.write("sessions/a.jsonl", &[prompt("s", 1, "needle")]);
+    let folder = TempFolder::new();
+    let (sessions, home) = (folder.join("sessions"), folder.join("index"));
+    write(&folder, "sessions/a.jsonl", &[prompt("s", 1, "needle")]);
     update(&mut TextIndex::open(&home).unwrap(), &sessions);
     fs::write(home.join("text.db"), "this is no database, and long enough to be taken for one ".repeat(40)).unwrap();
     let mut index = TextIndex::open(&home).unwrap();
     assert!(index.was_damaged());
     update(&mut index, &sessions);
     assert_eq!(search(&index, "needle").len(), 1);
-    for entry in fs::read_dir(&home).unwrap().map(Result::unwrap) {
-        let mode = entry.metadata().unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode, 0o600, "{}", entry.path().display());
+    for file in files_below(&home) {
+        assert_eq!(mode(&file), 0o600, "{}", file.display());
     }
-    assert_eq!(fs::metadata(&home).unwrap().permissions().mode() & 0o777, 0o700);
+    assert_eq!(mode(&home), 0o700);
 }
 
 #[test]
 fn several_indexes_of_one_folder_agree() {
-    let folder = Folder::new();
-    let (sessions, home) = (folder.0.join("sessions"), folder.0.join("index"));
+    let folder = TempFolder::new();
+    let (sessions, home) = (folder.join("sessions"), folder.join("index"));
     for file in 0..20 {
-        folder.write(&format!("sessions/{file}.jsonl"), &[prompt(&format!("s{file}"), file + 1, "needle")]);
+        write(&folder, &format!("sessions/{file}.jsonl"), &[prompt(&format!("s{file}"), file + 1, "needle")]);
     }
     std::thread::scope(|scope| {
         for _ in 0..4 {
@@ -432,11 +414,11 @@ fn several_indexes_of_one_folder_agree() {
 
 #[test]
 fn an_interrupted_update_goes_on_next_time() {
-    let folder = Folder::new();
-    let (sessions, home) = (folder.0.join("sessions"), folder.0.join("index"));
+    let folder = TempFolder::new();
+    let (sessions, home) = (folder.join("sessions"), folder.join("index"));
     let lines: Vec<String> =
         (0..3_000).map(|second| said("s", second, &format!("n{second} {}", "filler ".repeat(200)))).collect();
-    folder.write("sessions/a.jsonl", &lines);
+    write(&folder, "sessions/a.jsonl", &lines);
     let places = Places::below(std::slice::from_ref(&sessions));
     let stop = AtomicBool::new(false);
     let mut index = TextIndex::open(&home).unwrap();

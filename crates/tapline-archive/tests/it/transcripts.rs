@@ -1,7 +1,7 @@
 //! The transcripts and streams of the real programs: what the loader counts is what the scripted model gave.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use serde_json::Value;
@@ -9,7 +9,7 @@ use tapline_archive::{Index, Places, Prices, Reader, Request, Selection, Tokens,
 
 /// The cases of `fixtures/transcripts/`.
 fn cases() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/transcripts");
+    let folder = tapline_testkit::fixture("transcripts");
     let mut cases: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     cases.sort();
     assert!(cases.len() > 20, "the fixtures are there");
@@ -116,7 +116,7 @@ fn every_session_has_the_tokens_that_the_model_gave() {
 /// Claude Code writes `HEAD` where there is no repository, or no branch.
 #[test]
 fn head_is_no_branch() {
-    let folder = crate::counting::Folder::new("head");
+    let folder = tapline_testkit::TempFolder::new();
     let line = |id: &str, branch: &str| {
         let usage = serde_json::json!({ "input_tokens": 1, "output_tokens": 1 });
         let message = serde_json::json!({ "id": id, "model": "m", "usage": usage, "content": [] });
@@ -125,8 +125,8 @@ fn head_is_no_branch() {
     };
     folder.write("s.jsonl", [line("m1", "HEAD"), line("m2", "main"), line("m3", "HEAD")].join("\n"));
     let mut index = Index::in_memory().unwrap();
-    crate::counting::update(&mut index, &folder.path(""));
-    let counted = crate::counting::by(&index, tapline_archive::stats::By::Branch);
+    crate::totals::update(&mut index, &folder);
+    let counted = crate::totals::by(&index, tapline_archive::stats::By::Branch);
     let rows: Vec<_> =
         counted["rows"].as_array().unwrap().iter().map(|row| (row["key"].as_str(), row["requests"].as_u64())).collect();
     assert_eq!(rows, [(Some("p (unknown)"), Some(2)), (Some("p main"), Some(1))]);

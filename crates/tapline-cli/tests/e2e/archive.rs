@@ -2,13 +2,15 @@
 //! model gave, whether it reads the streams, the transcripts or both, and costs what the agent says.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use tapline_sim::Usage;
+use tapline_testkit::files::files_below;
+use tapline_testkit::{signal, wait_until};
 
-use crate::stage::{HANG, Program, Stage, TAPLINE, claudes, codex, newest, signal};
+use crate::stage::{Program, Stage, TAPLINE, claudes, codex, newest};
 
 /// A turn of the scenario. Every turn has other numbers of tokens, so that no two sums are the same by chance.
 fn turn(number: u64, rest: &str) -> String {
@@ -223,7 +225,7 @@ fn what_a_killed_process_used_is_counted() {
     let mut runs = Runs::new(&newest(), &turns);
     let mut child = runs.command(&["Work"]).spawn().unwrap();
     runs.stage.asked(2);
-    signal(&child, "KILL");
+    signal(child.id(), "KILL");
     child.wait().unwrap();
     let project = std::fs::read_dir(runs.transcripts().join("projects")).unwrap().next().unwrap().unwrap().path();
     let left = std::fs::read_dir(project).unwrap().map(|entry| entry.unwrap().path());
@@ -322,23 +324,12 @@ fn a_compacted_and_a_compressed_thread_are_counted() {
     ];
     let mut runs = Runs::new(&codex(), &turns);
     runs.run(&[EXEC, &["-c", "model_auto_compact_token_limit=10000", "One"]].concat());
-    let mut rollouts = Vec::new();
-    find(&runs.transcripts().join("sessions"), &mut rollouts);
+    let rollouts = files_below(runs.transcripts().join("sessions"));
     let [rollout] = &rollouts[..] else { panic!("{rollouts:?}") };
     let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(200 * 24 * 60 * 60);
     std::fs::File::options().append(true).open(rollout).unwrap().set_modified(long_ago).unwrap();
     let compressed = rollout.with_extension("jsonl.zst");
     runs.run(&[EXEC, &["--enable", "local_thread_store_compression", "Two"]].concat());
-    let until = std::time::Instant::now() + HANG;
-    while !compressed.exists() {
-        assert!(std::time::Instant::now() < until, "the rollout was not compressed");
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    wait_until("the rollout is compressed", || compressed.exists());
     runs.same_everywhere();
-}
-
-fn find(folder: &Path, out: &mut Vec<PathBuf>) {
-    for path in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-        if path.is_dir() { find(&path, out) } else { out.push(path) }
-    }
 }

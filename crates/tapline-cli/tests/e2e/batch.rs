@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use serde_json::Value;
+use tapline_testkit::agent::by_prompt;
+use tapline_testkit::{TempFolder, wait_until};
 
-use crate::stage::{HANG, Stage, TAPLINE, newest};
+use crate::stage::{Stage, TAPLINE, newest};
 
 fn batch(stage: &Stage, args: &[&str]) -> std::process::Command {
     let mut command = stage.command(TAPLINE);
@@ -66,15 +68,10 @@ fn a_batch_that_is_killed_goes_on_in_the_session() {
     let recordings = stage.folder.join("store/recordings");
     let has_called =
         |folder: &PathBuf| std::fs::read_to_string(folder.join("stdout")).is_ok_and(|text| text.contains("tool_use"));
-    let until = std::time::Instant::now() + HANG;
-    loop {
+    wait_until("the agent calls a tool", || {
         let all = std::fs::read_dir(&recordings).into_iter().flatten().flatten().map(|entry| entry.path());
-        if all.into_iter().any(|folder| has_called(&folder)) {
-            break;
-        }
-        assert!(std::time::Instant::now() < until, "the agent called no tool");
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+        all.into_iter().any(|folder| has_called(&folder))
+    });
     child.kill().unwrap();
     child.wait().unwrap();
     std::fs::write(stage.work().join("go"), "").unwrap();
@@ -88,7 +85,7 @@ fn a_batch_that_is_killed_goes_on_in_the_session() {
 }
 
 /// A batch of an agent that ends soon, in a folder of its own.
-struct Soon(PathBuf);
+struct Soon(TempFolder);
 
 impl Soon {
     fn command(&self, args: &[&str]) -> std::process::Command {
@@ -128,35 +125,25 @@ impl Soon {
     }
 }
 
-impl Drop for Soon {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
-    }
-}
-
 #[test]
 fn killed_at_random_again_and_again() {
     let rounds = 2 * crate::stage::setting("TAPLINE_E2E_ROUNDS").parse::<usize>().unwrap();
-    let soon = Soon(std::env::temp_dir().join(format!("tapline-e2e-soon-{}", std::process::id())));
-    std::fs::create_dir_all(soon.0.join("traces")).unwrap();
+    let soon = Soon(TempFolder::new());
+    std::fs::create_dir(soon.0.join("traces")).unwrap();
     let count = 4 * rounds;
     let rows: Vec<String> = (1..=count).map(|n| format!("j{n},slow j{n}")).collect();
-    let file = soon.0.join("jobs.csv");
-    std::fs::write(&file, format!("name,prompt\n{}\n", rows.join("\n"))).unwrap();
-    let agent = crate::stage::own("../../../tapline-fleet/tests/fake-agent");
-    let begin = [file.to_str().unwrap(), "--bin", agent.to_str().unwrap()];
+    let file = soon.0.file("jobs.csv", format!("name,prompt\n{}\n", rows.join("\n")));
+    let agent = by_prompt();
+    let begin = [&*file, "--bin", &agent];
     let mut random = u64::from(std::process::id()) | 1;
     let mut finished = std::collections::BTreeMap::new();
     for round in 0..rounds {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let notes = soon.notes().len() + 1 + usize::try_from(random >> 61).unwrap();
         let mut child = soon.command(if round == 0 { &begin } else { &["--resume", "last"] }).spawn().unwrap();
-        let until = std::time::Instant::now() + HANG;
-        while soon.notes().len() < notes && child.try_wait().unwrap().is_none() {
-            assert!(std::time::Instant::now() < until, "round {round}: the batch does not go on");
-        }
+        wait_until(&format!("round {round}: the batch goes on"), || {
+            soon.notes().len() >= notes || child.try_wait().unwrap().is_some()
+        });
         child.kill().unwrap();
         child.wait().unwrap();
         for job in soon.ended().into_keys() {

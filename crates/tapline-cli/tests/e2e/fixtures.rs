@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use regex_lite::Regex;
 use tapline_recording::{Recording, Stream};
+use tapline_testkit::{signal, wait_until};
 
 use crate::drift::{diff, shape};
-use crate::stage::{Program, Stage, TAPLINE, claude, codex, installed, own, setting, signal};
+use crate::stage::{Program, Stage, TAPLINE, claude, codex, installed, own, setting};
 
 /// A fixture: which program says what is asked how.
 struct Case {
@@ -93,10 +94,10 @@ pub(crate) fn say(program: &Program, name: &str) -> Vec<u8> {
         "sigterm" => {
             let mut child = command.spawn().unwrap();
             stage.asked(1);
-            while !std::fs::read_to_string(recording.join("stdout")).is_ok_and(|text| text.matches("text_delta").count() >= 5) {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            signal(&child, "TERM");
+            wait_until("it has said something", || {
+                std::fs::read_to_string(recording.join("stdout")).is_ok_and(|text| text.matches("text_delta").count() >= 5)
+            });
+            signal(child.id(), "TERM");
             child.wait().unwrap();
         }
         _ => {
@@ -128,7 +129,7 @@ fn say_codex(name: &str, scenario: &str) -> Vec<u8> {
 
 /// The Python SDK driving the program, both directions: `>` to it, `<` from it.
 fn both_ways(program: &Program) -> Vec<u8> {
-    let stage = Stage::new(program, &std::fs::read_to_string(own("hosts/session.toml")).unwrap());
+    let stage = Stage::new(program, &std::fs::read_to_string(own("sdk_hosts/session.toml")).unwrap());
     let recordings = stage.folder.join("host");
     let made = std::process::Command::new(TAPLINE)
         .args(["shim", "--bin"])
@@ -140,7 +141,7 @@ fn both_ways(program: &Program) -> Vec<u8> {
         .unwrap();
     let stand_in = PathBuf::from(String::from_utf8(made.stdout).unwrap().trim_end());
     let python = installed(&format!("sdk-py-{}/bin/python", setting("TAPLINE_E2E_SDK_PY")));
-    let status = stage.command(python).arg(own("hosts/host.py")).arg(stand_in).stdout(Stdio::null()).status().unwrap();
+    let status = stage.command(python).arg(own("sdk_hosts/host.py")).arg(stand_in).stdout(Stdio::null()).status().unwrap();
     assert!(status.success());
     let recording = Recording::open(&std::fs::read_dir(&recordings).unwrap().next().unwrap().unwrap().path()).unwrap();
     let files = [Stream::Stdout, Stream::Stdin].map(|stream| std::fs::read_to_string(recording.file(stream)).unwrap());
@@ -253,7 +254,7 @@ fn all() -> Vec<(String, Vec<u8>)> {
 #[test]
 #[ignore = "a tool: scripts/e2e --fixtures runs it"]
 fn write_them_anew() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
+    let folder = tapline_testkit::fixtures();
     for (name, bytes) in all() {
         std::fs::write(folder.join(name), bytes).unwrap();
     }
@@ -262,7 +263,7 @@ fn write_them_anew() {
 /// What the programs say today has the shape of the fixtures. (What they say may depend on the machine: the tools they find there.)
 #[test]
 fn they_are_what_the_programs_say() {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
+    let folder = tapline_testkit::fixtures();
     for name in ["text", "ask", "tools-denied", "json", "rate"] {
         let kept = std::fs::read_to_string(folder.join(format!("claude-2.1.325/{name}.jsonl"))).unwrap();
         let said = String::from_utf8(say(&claude("2.1.325"), name)).unwrap();

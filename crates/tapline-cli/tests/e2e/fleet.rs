@@ -4,59 +4,32 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
+use tapline_testkit::agent::by_prompt;
+use tapline_testkit::nats::NatsServer;
+use tapline_testkit::{TempFolder, TestProcess, eventually};
 
-use crate::stage::{HANG, Stage, TAPLINE, newest, own, setting};
+use crate::stage::{Stage, TAPLINE, newest, setting};
 
 /// A worker that says nothing for this long is taken for dead.
 const WORKER_TIMEOUT: &str = "3s";
 
-/// A process that is killed when the test ends.
-struct Process(Child);
-
-impl Process {
-    fn start(command: &mut Command, log: &Path) -> Self {
-        let log = std::fs::File::options().create(true).append(true).open(log).unwrap();
-        Self(command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap())
-    }
-
-    fn has_ended(&mut self) -> bool {
-        self.0.try_wait().unwrap().is_some()
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// A broker, and a folder for everything of a test.
 struct Fleet {
-    folder: PathBuf,
-    /// Where the broker listens.
-    host: &'static str,
-    port: u16,
-    broker: Option<Process>,
+    folder: TempFolder,
+    broker: NatsServer,
 }
 
 impl Fleet {
-    fn new(host: &'static str) -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("tapline-e2e-fleet-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
-        let folder = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(folder.join("traces")).unwrap();
-        std::fs::create_dir_all(folder.join("ports")).unwrap();
-        let mut fleet = Self { folder, host, port: 0, broker: None };
-        fleet.start_broker();
-        fleet
+    fn new() -> Self {
+        let folder = TempFolder::new();
+        std::fs::create_dir(folder.join("traces")).unwrap();
+        // Workers in a network of their own reach it, too.
+        Self { folder, broker: NatsServer::with(&["-a", "0.0.0.0"]) }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -64,40 +37,7 @@ impl Fleet {
     }
 
     fn url(&self) -> String {
-        format!("nats://{}:{}", self.host, self.port)
-    }
-
-    /// Starts the broker, at the port that it had before.
-    fn start_broker(&mut self) {
-        let until = Instant::now() + HANG;
-        loop {
-            let port = if self.port == 0 { "-1".to_owned() } else { self.port.to_string() };
-            let mut command = Command::new(setting("TAPLINE_E2E_NATS"));
-            command.args(["-a", "0.0.0.0", "-p", &port, "--ports_file_dir"]).arg(self.path("ports")).arg("-js");
-            command.arg("-sd").arg(self.path("broker"));
-            let mut broker = Process::start(&mut command, &self.path("broker.log"));
-            while !broker.has_ended() {
-                assert!(Instant::now() < until, "the broker does not answer");
-                if self.port == 0 {
-                    self.port = self.told_port().unwrap_or(0);
-                }
-                let mut greeting = [0; 4];
-                let greets = TcpStream::connect(("127.0.0.1", self.port)).and_then(|mut to| to.read_exact(&mut greeting));
-                if self.port != 0 && greets.is_ok() && greeting == *b"INFO" {
-                    self.broker = Some(broker);
-                    return;
-                }
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            // Somebody else may have had the port for a moment.
-            assert!(Instant::now() < until, "the broker ends: {}", std::fs::read_to_string(self.path("broker.log")).unwrap());
-        }
-    }
-
-    fn told_port(&self) -> Option<u16> {
-        let file = std::fs::read_dir(self.path("ports")).ok()?.flatten().next()?.path();
-        let told: Value = serde_json::from_slice(&std::fs::read(file).ok()?).ok()?;
-        told["nats"][0].as_str()?.rsplit_once(':')?.1.parse().ok()
+        self.broker.url()
     }
 
     /// A command of tapline with a data folder of its own.
@@ -109,23 +49,23 @@ impl Fleet {
         command
     }
 
-    fn start_worker(&self, home: &str) -> Process {
-        let agent = own("../../../tapline-fleet/tests/fake-agent");
+    fn start_worker(&self, home: &str) -> TestProcess {
+        let agent = by_prompt();
         let mut command = self.command(home);
         command.args(["worker", "--jobs", "2", "--bin"]).arg(agent);
-        Process::start(&mut command, &self.path(&format!("{home}.log")))
+        TestProcess::logged(&mut command, self.path(&format!("{home}.log")))
     }
 
-    fn start_batch(&self, args: &[&str]) -> Process {
+    fn start_batch(&self, args: &[&str]) -> TestProcess {
         let mut command = self.command("batch");
         command.arg("batch").args(args).args(["--engine", &self.url(), "--worker-timeout", WORKER_TIMEOUT]);
-        Process::start(&mut command, &self.path("batch.log"))
+        TestProcess::logged(&mut command, self.path("batch.log"))
     }
 
-    fn start_collector(&self) -> Process {
+    fn start_collector(&self) -> TestProcess {
         let mut command = self.command("collector");
         command.arg("collect");
-        Process::start(&mut command, &self.path("collector.log"))
+        TestProcess::logged(&mut command, self.path("collector.log"))
     }
 
     /// Writes a table of jobs of the fake agent: what each does, and its name.
@@ -163,14 +103,10 @@ impl Fleet {
         all.filter(is_one).map(|path| std::fs::read(path).unwrap()).collect()
     }
 
-    fn wait_until(&self, what: &str, mut is_so: impl FnMut() -> bool) {
-        let until = Instant::now() + HANG;
-        while !is_so() {
-            let logs = ["broker", "batch", "worker-0", "worker-1", "collector"];
-            let log = |name: &&str| std::fs::read_to_string(self.path(&format!("{name}.log"))).unwrap_or_default();
-            assert!(Instant::now() < until, "it never came to this: {what}\n{}", logs.iter().map(log).collect::<String>());
-            std::thread::sleep(Duration::from_millis(10));
-        }
+    fn wait_until(&self, what: &str, is_so: impl FnMut() -> bool) {
+        let logs = ["batch", "worker-0", "worker-1", "collector"].map(|name| self.path(&format!("{name}.log")));
+        let log = |path: PathBuf| std::fs::read_to_string(path).unwrap_or_default();
+        assert!(eventually(is_so), "it never came to this: {what}\n{}", logs.map(log).concat());
     }
 
     /// Goes on with the batch to its end, and checks what must hold for every job.
@@ -222,15 +158,6 @@ impl Fleet {
     }
 }
 
-impl Drop for Fleet {
-    fn drop(&mut self) {
-        self.broker = None;
-        if !std::thread::panicking() {
-            let _ = std::fs::remove_dir_all(&self.folder);
-        }
-    }
-}
-
 /// The recordings in a data folder, by name.
 fn recordings(home: &Path) -> BTreeMap<String, PathBuf> {
     let all = std::fs::read_dir(home.join("recordings")).into_iter().flatten().flatten();
@@ -240,16 +167,16 @@ fn recordings(home: &Path) -> BTreeMap<String, PathBuf> {
 #[test]
 fn twenty_jobs_over_four_workers_are_recorded_as_the_agent_wrote_them() {
     let stage = Stage::new(&newest(), "[[turn]]\ntext = \"Fine.\"\nrepeat = \"forever\"\n");
-    let fleet = Fleet::new("127.0.0.1");
+    let fleet = Fleet::new();
     let mut table = String::from("n\n");
     (1..=20).for_each(|n| writeln!(table, "{n}").unwrap());
     std::fs::write(stage.work().join("jobs.csv"), table).unwrap();
-    let workers: Vec<Process> = (0..4)
+    let workers: Vec<TestProcess> = (0..4)
         .map(|number| {
             let home = format!("worker-{number}");
             let mut command = stage.command(TAPLINE);
             command.args(["worker", "--engine", &fleet.url(), "--jobs", "1", "--bin"]).arg(stage.stand_in());
-            Process::start(command.env("TAPLINE_HOME", fleet.path(&home)), &fleet.path(&format!("{home}.log")))
+            TestProcess::logged(command.env("TAPLINE_HOME", fleet.path(&home)), fleet.path(&format!("{home}.log")))
         })
         .collect();
     let mut batch = stage.command(TAPLINE);
@@ -280,10 +207,10 @@ fn twenty_jobs_over_four_workers_are_recorded_as_the_agent_wrote_them() {
 fn workers_broker_batch_and_collector_are_killed_at_random() {
     // Three times each, and a hundred times with `scripts/e2e --all`.
     let rounds: usize = if setting("TAPLINE_E2E_ROUNDS").parse::<usize>().unwrap() < 50 { 12 } else { 400 };
-    let mut fleet = Fleet::new("127.0.0.1");
+    let mut fleet = Fleet::new();
     let count = 10 * rounds;
     fleet.jobs("slow NAME", count);
-    let mut workers: Vec<Process> = (0..4).map(|number| fleet.start_worker(&format!("worker-{number}"))).collect();
+    let mut workers: Vec<TestProcess> = (0..4).map(|number| fleet.start_worker(&format!("worker-{number}"))).collect();
     let mut collector = fleet.start_collector();
     let mut batch = fleet.start_batch(&["jobs.csv"]);
     let mut random = u64::from(std::process::id()) | 1;
@@ -303,8 +230,8 @@ fn workers_broker_batch_and_collector_are_killed_at_random() {
                 workers.insert(number, fleet.start_worker(&format!("worker-{number}")));
             }
             1 => {
-                fleet.broker = None;
-                fleet.start_broker();
+                fleet.broker.kill();
+                fleet.broker.again();
             }
             2 => {
                 drop(batch);
@@ -334,7 +261,7 @@ fn workers_broker_batch_and_collector_are_killed_at_random() {
 
 /// A worker in a network of its own, which can be cut.
 struct Remote {
-    worker: Process,
+    worker: TestProcess,
     link: String,
 }
 
@@ -351,8 +278,8 @@ impl Remote {
         alone.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?)))).current_dir(&fleet.folder);
         command = alone;
         command.args(["-n", "sh", "-c", &script, "sh"]).arg(tapline).args(["worker", "--jobs", "2", "--bin"]);
-        command.arg(own("../../../tapline-fleet/tests/fake-agent"));
-        command.args(["--engine", &format!("nats://10.77.{number}.1:{}", fleet.port)]);
+        command.arg(by_prompt());
+        command.args(["--engine", &format!("nats://10.77.{number}.1:{}", fleet.broker.port())]);
         let log = std::fs::File::create(fleet.path(&format!("{home}.log"))).unwrap();
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut ready = [0; 6];
@@ -362,7 +289,7 @@ impl Remote {
         ip(&["addr", "add", &format!("10.77.{number}.1/24"), "dev", &link]);
         ip(&["link", "set", &link, "up"]);
         child.stdin.take().unwrap().write_all(b"go\n").unwrap();
-        Self { worker: Process(child), link }
+        Self { worker: child.into(), link }
     }
 
     fn set(&self, state: &str) {
@@ -377,7 +304,7 @@ fn ip(args: &[&str]) {
 
 #[test]
 fn the_network_is_cut_for_thirty_seconds() {
-    let fleet = Fleet::new("127.0.0.1");
+    let fleet = Fleet::new();
     let go = fleet.path("go");
     fleet.jobs(&format!("wait NAME {}", go.display()), 8);
     let remotes = [Remote::start(&fleet, 0), Remote::start(&fleet, 1)];

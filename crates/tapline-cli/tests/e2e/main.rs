@@ -2,52 +2,49 @@
 //! programs and runs them.
 
 #[cfg(test)]
-mod archive;
+mod api_errors;
 #[cfg(test)]
-mod asking;
+mod archive;
 #[cfg(test)]
 mod batch;
 #[cfg(test)]
-mod chatting;
+mod ccusage;
+#[cfg(test)]
+mod chat;
 #[cfg(test)]
 mod claude;
 #[cfg(test)]
 mod codex;
 #[cfg(test)]
+mod control_requests;
+#[cfg(test)]
 mod drift;
 #[cfg(test)]
-mod driving;
-#[cfg(test)]
-mod ending;
-#[cfg(test)]
 mod examples;
-#[cfg(test)]
-mod failing;
 #[cfg(test)]
 mod fixtures;
 #[cfg(test)]
 mod fleet;
 #[cfg(test)]
-mod honesty;
-#[cfg(test)]
-mod hosts;
-#[cfg(test)]
 mod options;
 #[cfg(test)]
-mod peers;
+mod permission_rules;
+#[cfg(test)]
+mod piped_input_and_advice;
 #[cfg(test)]
 mod prices;
 #[cfg(test)]
-mod requesting;
+mod recipes;
 #[cfg(test)]
-mod ruling;
+mod resume;
 #[cfg(test)]
-mod seeds;
+mod run_stop;
 #[cfg(test)]
-mod sessions;
+mod sdk_hosts;
 #[cfg(test)]
-#[path = "../it/signals.rs"]
-mod signals;
+mod session_control;
+#[cfg(test)]
+mod session_input;
 #[cfg(test)]
 mod stage;
 #[cfg(test)]

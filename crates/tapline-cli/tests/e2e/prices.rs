@@ -2,7 +2,7 @@
 
 use tapline_archive::{Asked, Prices, Tokens};
 
-use crate::driving::agent;
+use crate::session_control::agent;
 use crate::stage::{Stage, newest};
 
 /// Models of the table that this program does not know, or replaces with a newer one.

@@ -4,13 +4,10 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use serde_json::Value;
 use tapline_sim::Sim;
-
-/// Whoever takes longer hangs. No speed is tested by it: a busy machine may be slow.
-pub(crate) const HANG: Duration = Duration::from_secs(180);
+use tapline_testkit::{TempFolder, catch_ignored_signals, wait_until};
 
 /// The binary under test.
 pub(crate) const TAPLINE: &str = env!("CARGO_BIN_EXE_tapline");
@@ -82,7 +79,7 @@ const UNKNOWN: &[(&str, &str)] = &[];
 /// A stage.
 pub(crate) struct Stage {
     pub(crate) sim: Sim,
-    pub(crate) folder: PathBuf,
+    pub(crate) folder: TempFolder,
     pub(crate) program: Program,
     stand_in: PathBuf,
     runs: AtomicU32,
@@ -121,11 +118,9 @@ impl Stage {
 
     /// The same with a scenario that knows the folder the agent works in.
     pub(crate) fn at_work(program: &Program, scenario: impl FnOnce(&str) -> String) -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        crate::signals::catch_ignored();
-        let name = format!("tapline-e2e-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let folder = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(folder.join("work")).unwrap();
+        catch_ignored_signals();
+        let folder = TempFolder::new();
+        std::fs::create_dir(folder.join("work")).unwrap();
         let scenario = &scenario(folder.join("work").to_str().unwrap());
         let sim = Sim::start(scenario).unwrap_or_else(|error| panic!("{error}: {scenario}"));
         let made = Command::new(TAPLINE)
@@ -246,24 +241,9 @@ impl Stage {
 
     /// Waits until the model was asked so often.
     pub(crate) fn asked(&self, times: usize) {
-        let until = std::time::Instant::now() + HANG;
-        while self.sim.requests().iter().filter(|request| request.facts.is_some()).count() < times {
-            assert!(std::time::Instant::now() < until, "the model was not asked");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let asked = || self.sim.requests().iter().filter(|request| request.facts.is_some()).count();
+        wait_until(&format!("the model is asked {times} times"), || asked() >= times);
     }
-}
-
-impl Drop for Stage {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            let _ = std::fs::remove_dir_all(&self.folder);
-        }
-    }
-}
-
-pub(crate) fn signal(child: &Child, name: &str) {
-    assert!(Command::new("kill").args([format!("-{name}"), child.id().to_string()]).status().unwrap().success());
 }
 
 /// A file of this suite.

@@ -1,11 +1,11 @@
 //! `tapline statusline` as the status line of the real Claude Code, in a real terminal (tmux).
 
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use serde_json::json;
+use tapline_testkit::eventually;
 
-use crate::stage::{HANG, Stage, TAPLINE, newest};
+use crate::stage::{Stage, TAPLINE, newest};
 
 /// A terminal that ends with its test.
 struct Terminal<'s>(&'s Stage, String);
@@ -20,15 +20,12 @@ impl Terminal<'_> {
     }
 
     fn shows(&self, text: &str) {
-        let until = Instant::now() + HANG;
-        loop {
-            let screen = self.tmux(&["capture-pane", "-p"]);
-            if screen.contains(text) {
-                return;
-            }
-            assert!(Instant::now() < until, "`{text}` is not on the screen:\n{screen}");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        let mut screen = String::new();
+        let is_shown = eventually(|| {
+            screen = self.tmux(&["capture-pane", "-p"]);
+            screen.contains(text)
+        });
+        assert!(is_shown, "`{text}` is not on the screen:\n{screen}");
     }
 }
 

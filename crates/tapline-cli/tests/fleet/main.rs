@@ -1,14 +1,10 @@
 //! Tests of the commands for many machines, each with a NATS server of its own. `scripts/fleet` installs it and runs them.
 
 #[cfg(test)]
-#[path = "../../../tapline-fleet/tests/fleet/broker.rs"]
-#[expect(dead_code, reason = "the fleet's own tests need more of it")]
-mod broker;
+mod collect;
 #[cfg(test)]
-mod collecting;
+mod doctor;
 #[cfg(test)]
-mod doctoring;
+mod program_output;
 #[cfg(test)]
-mod started;
-#[cfg(test)]
-mod working;
+mod worker;

@@ -9,8 +9,8 @@ mod updates;
 use std::path::{Path, PathBuf};
 
 use tapline_protocol::Agent;
-
-use crate::tapline::root;
+use tapline_testkit::files::files_below;
+use tapline_testkit::root;
 
 /// Which crates a crate may use. Another edge is a change of the design.
 const EDGES: &[(&str, &[&str])] = &[
@@ -20,14 +20,19 @@ const EDGES: &[(&str, &[&str])] = &[
     ("tapline-runner", &["tapline-protocol", "tapline-recording", "tapline-session"]),
     ("tapline-sim", &["tapline-protocol", "tapline-recording"]),
     ("tapline-archive", &["tapline-protocol", "tapline-recording", "tapline-session"]),
-    ("tapline-server", &["tapline-archive", "tapline-protocol", "tapline-recording", "tapline-session"]),
-    ("tapline-fleet", &["tapline-archive", "tapline-protocol", "tapline-recording", "tapline-runner", "tapline-session"]),
+    ("tapline-http", &[]),
+    ("tapline-server", &["tapline-archive", "tapline-http", "tapline-protocol", "tapline-recording", "tapline-session"]),
+    (
+        "tapline-fleet",
+        &["tapline-archive", "tapline-http", "tapline-protocol", "tapline-recording", "tapline-runner", "tapline-session"],
+    ),
     ("tapline", &["tapline-archive", "tapline-protocol", "tapline-recording", "tapline-runner", "tapline-session"]),
     (
         "tapline-cli",
         &[
             "tapline-archive",
             "tapline-fleet",
+            "tapline-http",
             "tapline-protocol",
             "tapline-recording",
             "tapline-runner",
@@ -36,22 +41,14 @@ const EDGES: &[(&str, &[&str])] = &[
             "tapline-sim",
         ],
     ),
+    (TESTKIT, &[]),
 ];
+
+/// What the tests of all crates share. It is in no list above: it is a dev-dependency only.
+const TESTKIT: &str = "tapline-testkit";
 
 /// No file is longer.
 const LONGEST: usize = 600;
-
-/// All files below a folder.
-pub(crate) fn files(folder: &Path, out: &mut Vec<PathBuf>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            files(&path, out);
-        } else {
-            out.push(path);
-        }
-    }
-}
 
 fn sources() -> Vec<(PathBuf, String)> {
     texts("crates", "rs")
@@ -65,14 +62,17 @@ fn all_sources() -> Vec<(PathBuf, String)> {
 /// Whatever of the crates becomes part of a program.
 pub(crate) fn shipped() -> Vec<(PathBuf, String)> {
     let mut shipped = [sources(), texts("crates", "toml")].concat();
-    shipped.retain(|(path, _)| path.components().any(|part| part.as_os_str() == "src"));
+    shipped.retain(|(path, _)| has_part(path, "src") && !has_part(path, TESTKIT));
     shipped
 }
 
+fn has_part(path: &Path, name: &str) -> bool {
+    path.components().any(|part| part.as_os_str() == name)
+}
+
 fn texts(folder: &str, extension: &str) -> Vec<(PathBuf, String)> {
-    let mut paths = Vec::new();
-    files(&root().join(folder), &mut paths);
-    let found = paths.into_iter().filter(|path| path.extension().is_some_and(|found| found == extension));
+    let found =
+        files_below(root().join(folder)).into_iter().filter(|path| path.extension().is_some_and(|found| found == extension));
     found
         .map(|path| {
             let text = std::fs::read_to_string(&path).unwrap();
@@ -121,6 +121,28 @@ fn crates_use_what_the_design_lets_them() {
         seen += 1;
     }
     assert_eq!(seen, EDGES.len());
+}
+
+#[test]
+fn the_testkit_is_for_tests_alone() {
+    let manifest = |path: PathBuf| std::fs::read_to_string(path).unwrap().parse::<toml::Table>().unwrap();
+    let own = manifest(root().join("crates").join(TESTKIT).join("Cargo.toml"));
+    assert_eq!(own["package"]["publish"].as_bool(), Some(false));
+    let all = manifest(root().join("Cargo.toml"));
+    let wanted = &all["workspace"]["dependencies"][TESTKIT];
+    assert!(wanted.get("version").is_none(), "a dev-dependency without a version is no part of a package");
+    // Its own tests need no other crate either.
+    let uses = own.get("dev-dependencies").and_then(|uses| uses.as_table()).into_iter().flat_map(|uses| uses.keys());
+    assert!(uses.into_iter().all(|name| !name.starts_with("tapline")));
+}
+
+#[test]
+fn temporary_folders_of_tests_are_the_testkits() {
+    let own = ["temp_dir", "()"].concat();
+    for (path, text) in sources().into_iter().filter(|(path, _)| !has_part(path, TESTKIT)) {
+        let tests = if has_part(&path, "tests") { text.as_str() } else { &text[shipped_code(&text).len()..] };
+        assert!(!tests.contains(&own), "{}: `TempFolder` is removed after its test, and private", path.display());
+    }
 }
 
 #[test]
@@ -173,8 +195,7 @@ fn shipped_code(text: &str) -> &str {
 
 #[test]
 fn events_are_matched_in_one_place() {
-    let outside =
-        |path: &Path| !path.components().any(|part| part.as_os_str() == "tapline-protocol" || part.as_os_str() == "tests");
+    let outside = |path: &Path| !has_part(path, "tapline-protocol") && !has_part(path, "tests");
     for (path, text) in sources().into_iter().filter(|(path, _)| outside(path)) {
         let matches = names_variants(&text);
         let mut folds = Agent::ALL.iter().map(|agent| agent.name()).chain(["sides"]);
@@ -185,7 +206,7 @@ fn events_are_matched_in_one_place() {
 
 #[test]
 fn unsafe_code_has_one_place() {
-    for (path, text) in sources().into_iter().filter(|(path, _)| !path.components().any(|part| part.as_os_str() == "tests")) {
+    for (path, text) in sources().into_iter().filter(|(path, _)| !has_part(path, "tests")) {
         let allowed = path.ends_with("tapline-runner/src/spawn.rs");
         assert_eq!(UNSAFE.iter().any(|way| text.contains(way)), allowed, "{}", path.display());
         if path.ends_with("src/lib.rs") || path.ends_with("src/main.rs") {
@@ -226,8 +247,7 @@ fn no_clock_is_asked_below_the_runner() {
 fn every_fixture_is_described_and_every_description_has_its_fixture() {
     let folder = root().join("fixtures");
     let readme = std::fs::read_to_string(folder.join("README.md")).unwrap();
-    let mut paths = Vec::new();
-    files(&folder, &mut paths);
+    let paths = files_below(&folder);
     // The transcripts of one case are described together.
     let described_as = |path: &Path| {
         let name = path.strip_prefix(&folder).unwrap().to_str().unwrap();
@@ -258,7 +278,7 @@ fn every_dependency_is_explained() {
 
 #[test]
 fn every_crate_has_what_its_package_shows() {
-    for (name, _) in EDGES {
+    for (name, _) in EDGES.iter().filter(|(name, _)| *name != TESTKIT) {
         let folder = root().join("crates").join(name);
         let text = |file: &str| std::fs::read_to_string(folder.join(file)).unwrap();
         let package = text("Cargo.toml").parse::<toml::Table>().unwrap().remove("package").unwrap();

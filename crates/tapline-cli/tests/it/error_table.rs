@@ -1,9 +1,9 @@
 //! Every row of the error table that the project started from, through a live run: what is printed, what is said on stderr,
 //! and the exit code.
 
-use std::process::Command;
+use tapline_testkit::{TempFolder, agent};
 
-use crate::tapline::{Folder, Ran, command, ran};
+use crate::tapline::{Ran, command, ran};
 
 const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"s","apiKeySource":"none"}"#;
 const TEXT: &str = r#"{"type":"assistant","message":{"content":[{"type":"text","text":"said"}]}}"#;
@@ -12,11 +12,8 @@ const RESULT: &str =
 
 /// A run of an agent that writes these lines, with the report on stdout.
 fn run(lines: &[&str]) -> Ran {
-    use std::hash::{BuildHasher as _, RandomState};
-    let folder = Folder::new(&format!("table-{:x}", RandomState::new().hash_one(lines)));
-    let stream = folder.file("stream", &(lines.join("\n") + "\n"));
-    let agent = folder.file("agent", &format!("#!/bin/sh\ncat >/dev/null\ncat '{stream}'\n"));
-    assert!(Command::new("chmod").args(["+x", &agent]).status().unwrap().success());
+    let folder = TempFolder::new();
+    let agent = folder.script("agent", &agent::says(&lines.join("\n")));
     ran(command(&["run", "go", "--bin", &agent, "--no-record", "--format", "report"]).output().unwrap())
 }
 

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use crate::tapline::{Folder, root, tapline};
+use tapline_testkit::{TempFolder, root};
+
+use crate::tapline::tapline;
 
 const COMMANDS: &[&str] = &[
     "inspect",
@@ -54,7 +56,7 @@ fn completions_for_every_shell() {
 #[test]
 fn a_page_for_every_command() {
     assert!(tapline(&["man"]).out.contains(".TH tapline"));
-    let folder = Folder::new("man");
+    let folder = TempFolder::new();
     assert_eq!(tapline(&["man", &folder.path("pages")]).code, 0);
     for command in COMMANDS.iter().chain(&["archive-prices", "archive-keep", "archive-status"]) {
         let page = std::fs::read_to_string(folder.path(&format!("pages/tapline-{command}.1"))).unwrap();

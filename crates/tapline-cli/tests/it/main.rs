@@ -1,97 +1,97 @@
 //! Tests of the binary, as people and scripts use it, and of the architecture.
 
 #[cfg(test)]
-mod actions;
-#[cfg(test)]
-mod advising;
-#[cfg(test)]
 mod architecture;
 #[cfg(test)]
-mod archived;
+mod archive_index_faults;
 #[cfg(test)]
-mod batching;
+mod archive_interrupt;
 #[cfg(test)]
-mod browsing;
+mod archive_prices;
 #[cfg(test)]
-mod chatting;
+mod batch;
 #[cfg(test)]
-mod checking;
+mod chat;
 #[cfg(test)]
-mod converting;
+mod check;
 #[cfg(test)]
-mod counting;
+mod collect_parquet;
+#[cfg(test)]
+mod convert;
+#[cfg(test)]
+mod denial_advice;
 #[cfg(test)]
 mod error_table;
 #[cfg(test)]
-mod exporting;
+mod explanations;
 #[cfg(test)]
-mod faults;
+mod export;
 #[cfg(test)]
-mod first;
+mod features;
 #[cfg(test)]
-mod following;
+mod first_run;
+#[cfg(test)]
+mod github_actions;
 #[cfg(test)]
 mod help;
 #[cfg(test)]
-mod honesty;
+mod immediate_output;
 #[cfg(test)]
-mod inspecting;
+mod init_process;
 #[cfg(test)]
-mod interrupted;
+mod inspect;
 #[cfg(test)]
-mod live;
+mod migration_table;
 #[cfg(test)]
-mod migrating;
+mod output_files;
 #[cfg(test)]
-mod newcomer;
+mod piped_input;
 #[cfg(test)]
-mod offline;
+mod reader_output;
 #[cfg(test)]
-mod outputs;
+mod recording_faults;
 #[cfg(test)]
-mod partitioning;
+mod recording_report;
 #[cfg(test)]
-mod passing;
+mod redact;
 #[cfg(test)]
-mod piping;
+mod redact_own_lines;
 #[cfg(test)]
-mod pricing;
+mod run;
 #[cfg(test)]
-mod redacting;
+mod run_in_scripts;
 #[cfg(test)]
-mod retelling;
+mod run_stop;
 #[cfg(test)]
-mod running;
+mod run_warnings;
 #[cfg(test)]
 mod schemas;
 #[cfg(test)]
-mod searched;
+mod search;
 #[cfg(test)]
-mod searching;
+mod search_index_faults;
 #[cfg(test)]
-mod seeds;
+mod serve;
 #[cfg(test)]
-mod serving;
+mod sessions;
 #[cfg(test)]
-mod showing;
+mod sim_and_replay;
 #[cfg(test)]
-mod signals;
+mod stats;
+#[cfg(test)]
+mod stats_terminal;
 #[cfg(test)]
 mod statusline;
 #[cfg(test)]
-mod stopping;
-#[cfg(test)]
-mod stumbling;
-#[cfg(test)]
 mod tapline;
 #[cfg(test)]
-mod telling;
+mod tee_and_shim;
 #[cfg(test)]
-mod timing;
+mod times;
 #[cfg(test)]
-mod viewing;
+mod view;
 #[cfg(test)]
-mod watching;
+mod view_follow;
 #[cfg(test)]
 mod wording;
 #[cfg(test)]

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use jsonschema::Validator;
 use serde_json::{Value, json};
+use tapline_testkit::files::files_below;
+use tapline_testkit::{fixture, streams};
 
-use crate::architecture::files;
-use crate::running::run_command;
-use crate::tapline::{Ran, fixture, ran, streams, tapline};
+use crate::run::run_command;
+use crate::tapline::{Ran, ran, tapline};
 
 fn schema(of: &str) -> Value {
     let printed = tapline(&["schema", of]);
@@ -54,8 +55,7 @@ fn parsed(text: &str) -> Value {
 
 /// The transcripts of the fixtures, and the streams of the runs that wrote them.
 fn transcripts() -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    files(&fixture("transcripts"), &mut found);
+    let mut found = files_below(fixture("transcripts"));
     found.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl" || extension == "zst"));
     assert!(found.len() > 50, "the transcripts are there");
     found

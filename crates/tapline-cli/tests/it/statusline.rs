@@ -1,13 +1,14 @@
 //! `tapline statusline`: with what Claude Code writes to its stdin, with less, and with nothing.
 
 use std::io::Write as _;
-use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
+use tapline_testkit::files::{files_below, mode};
+use tapline_testkit::fixture;
 
-use crate::counting::{Home, answer};
-use crate::tapline::{Ran, command, fixture, ran, tapline_on};
+use crate::stats::{Home, answer};
+use crate::tapline::{Ran, command, ran, tapline_on};
 
 fn line(home: &Home, input: &[u8]) -> Ran {
     let mut command = home.set(command(&["statusline", "--color", "never"]));
@@ -37,7 +38,7 @@ fn now() -> String {
 
 #[test]
 fn one_line_with_everything_that_is_known() {
-    let home = Home::new("line", &[]);
+    let home = Home::new(&[]);
     // 1,000 × $4 + 100 × $20 for a million = $0.006, twice.
     let path = home.write("home/.claude/projects/a/s-1.jsonl", &answer("m1", "s-1", &now()));
     home.write("home/.claude/projects/b/s-2.jsonl", &answer("m2", "s-2", &now()));
@@ -55,7 +56,7 @@ fn one_line_with_everything_that_is_known() {
 
 #[test]
 fn before_the_first_answer_nothing_is_known_of_the_context() {
-    let home = Home::new("line-first", &[]);
+    let home = Home::new(&[]);
     let mut first = as_written();
     first["cost"]["total_cost_usd"] = json!(0);
     for key in ["used_percentage", "remaining_percentage", "current_usage"] {
@@ -67,7 +68,7 @@ fn before_the_first_answer_nothing_is_known_of_the_context() {
 
 #[test]
 fn it_counts_the_places_that_stats_counts() {
-    let home = Home::new("line-places", &[]);
+    let home = Home::new(&[]);
     let path = home.write("home/.claude/projects/a/s-1.jsonl", &answer("m1", "s-1", &now()));
     // The index knows another place, because somebody asked for it.
     let elsewhere = home.write("elsewhere/s-9.jsonl", &answer("m9", "s-9", &now()));
@@ -83,7 +84,7 @@ fn it_counts_the_places_that_stats_counts() {
 /// A run without a tool call has no line with a time.
 #[test]
 fn a_recording_whose_lines_have_no_times_counts_as_in_stats() {
-    let home = Home::new("line-untimed", &[]);
+    let home = Home::new(&[]);
     let meta = json!({ "schema": 1, "agent": "claude", "argv": ["claude", "-p"], "started_at": now() });
     home.write("tapline/recordings/one/meta.json", &meta.to_string());
     home.write("tapline/recordings/one/end.json", &json!({ "exit_code": 0, "duration_ms": 1_000 }).to_string());
@@ -101,7 +102,7 @@ fn a_recording_whose_lines_have_no_times_counts_as_in_stats() {
 
 #[test]
 fn it_never_fails_because_of_what_it_reads() {
-    let home = Home::new("line-bad", &[]);
+    let home = Home::new(&[]);
     for input in
         ["", "{", "null", "[]", "\u{0}", "{\"model\":7,\"cost\":{\"total_cost_usd\":\"x\"},\"transcript_path\":[]}", "not json"]
     {
@@ -128,7 +129,7 @@ fn without_a_home_it_shows_what_it_was_told() {
 
 #[test]
 fn a_window_or_context_that_is_nearly_full_is_coloured() {
-    let home = Home::new("line-colour", &[]);
+    let home = Home::new(&[]);
     let mut full = told("");
     full["context_window"]["used_percentage"] = json!(80);
     full["rate_limits"]["five_hour"]["used_percentage"] = json!(95);
@@ -141,23 +142,21 @@ fn a_window_or_context_that_is_nearly_full_is_coloured() {
 
 #[test]
 fn whatever_it_writes_is_private() {
-    let home = Home::new("line-private", &[]);
+    let home = Home::new(&[]);
     let path = home.write("home/.claude/projects/a/s-1.jsonl", &answer("m1", "s-1", &now()));
     line(&home, told(&path).to_string().as_bytes());
     let mut seen = Vec::new();
-    for entry in std::fs::read_dir(home.path("tapline/archive")).unwrap() {
-        let entry = entry.unwrap();
-        let mode = entry.metadata().unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode, 0o600, "{:?}", entry.path());
-        seen.push(entry.file_name().into_string().unwrap());
+    for path in files_below(home.path("tapline/archive")) {
+        assert_eq!(mode(&path), 0o600, "{path:?}");
+        seen.push(path);
     }
-    assert!(seen.iter().any(|name| name == "looked") && seen.iter().any(|name| name == "index.db"), "{seen:?}");
+    assert!(["looked", "index.db"].iter().all(|name| seen.iter().any(|path| path.ends_with(name))), "{seen:?}");
 }
 
 /// A scan can take minutes. The line is there every second all the same, and nothing is read twice.
 #[test]
 fn while_another_process_reads_it_neither_waits_nor_reads() {
-    let home = Home::new("line-busy", &[]);
+    let home = Home::new(&[]);
     let path = home.write("home/.claude/projects/a/s-1.jsonl", &answer("m1", "s-1", &now()));
     let input = told(&path).to_string();
     assert!(line(&home, input.as_bytes()).out.contains("today $0.0060 "));
@@ -173,7 +172,7 @@ fn while_another_process_reads_it_neither_waits_nor_reads() {
 
 #[test]
 fn twenty_at_once_say_the_same() {
-    let home = Home::new("line-twenty", &[]);
+    let home = Home::new(&[]);
     let path = home.write("home/.claude/projects/a/s-1.jsonl", &answer("m1", "s-1", &now()));
     home.write("home/.claude/projects/b/s-2.jsonl", &answer("m2", "s-2", &now()));
     let input = told(&path).to_string();

@@ -1,16 +1,17 @@
 //! The words of `run`, `view` and `batch`: a denied call is shown as one, a log can be read, and advice fits.
 
-use crate::running::{fake, run_command};
-use crate::tapline::{Folder, Ran, command, ran, tapline, tapline_on};
+use tapline_testkit::TempFolder;
+use tapline_testkit::agent::misbehaving;
+
+use crate::run::run_command;
+use crate::tapline::{Ran, command, ran, tapline, tapline_on};
 
 fn run(mode: &str, args: &[&str]) -> Ran {
     ran(run_command(mode, args).output().unwrap())
 }
 
-fn program(folder: &Folder, script: &str) -> String {
-    let path = folder.file("agent", &format!("#!/bin/sh\nsay() {{ printf '%s\\n' \"$1\"; }}\n{script}\n"));
-    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    path
+fn program(folder: &TempFolder, script: &str) -> String {
+    folder.script("agent", &format!("say() {{ printf '%s\\n' \"$1\"; }}\n{script}"))
 }
 
 /// Asks for a call, and lists it as denied only in the result, as Claude Code does.
@@ -30,7 +31,7 @@ done
 
 #[test]
 fn a_denied_call_is_shown_as_denied_and_once() {
-    let folder = Folder::new("denied-once");
+    let folder = TempFolder::new();
     let (agent, rules) = (program(&folder, ASKS), folder.file("rules.toml", ""));
     let recording = folder.path("recording");
     let args = ["run", "go", "--bin", &agent, "--permissions", &rules, "--record", &recording];
@@ -53,7 +54,7 @@ fn a_denied_call_is_shown_as_denied_and_once() {
 /// Older versions do not list it in the result either.
 #[test]
 fn a_denied_call_that_the_agent_does_not_list_is_no_clean_success() {
-    let folder = Folder::new("denied-unlisted");
+    let folder = TempFolder::new();
     let listed = r#"[{"tool_name":"Bash","tool_use_id":"t0","tool_input":{"command":"make all"}}]"#;
     let (agent, rules) = (program(&folder, &ASKS.replace(listed, "[]")), folder.file("rules.toml", ""));
     let recording = folder.path("recording");
@@ -67,7 +68,7 @@ fn a_denied_call_that_the_agent_does_not_list_is_no_clean_success() {
 /// On one terminal, or with `2>&1`, stderr does not list again what the view has shown.
 #[test]
 fn where_the_view_has_shown_a_denied_call_stderr_only_counts_it() {
-    let folder = Folder::new("denied-together");
+    let folder = TempFolder::new();
     let (agent, rules) = (program(&folder, ASKS), folder.file("rules.toml", ""));
     let args = ["run", "go", "--no-record", "--bin", &agent, "--permissions", &rules];
     let tapline = command(&args);
@@ -81,7 +82,7 @@ fn where_the_view_has_shown_a_denied_call_stderr_only_counts_it() {
 
 #[test]
 fn a_log_keeps_the_lines_of_what_the_agent_writes() {
-    let folder = Folder::new("log-lines");
+    let folder = TempFolder::new();
     let text = r"Two files:\n\n| name | size |\n|---|---|\n| a | 1 |\n\n```sh\n  ls -l\n```\n";
     let agent = program(
         &folder,
@@ -108,7 +109,7 @@ fn what_an_agent_notes_about_an_interrupt_is_not_shown() {
 {"type":"user","message":{"role":"user","content":[{"type":"text","text":"[Request interrupted by user]"}]},"session_id":"s"}
 {"type":"result","subtype":"error_during_execution","is_error":true,"num_turns":1,"session_id":"s","errors":["[ede_diagnostic] result_type=user last_content_type=n/a stop_reason=null"]}
 "#;
-    let folder = Folder::new("interrupt-notes");
+    let folder = TempFolder::new();
     let agent = program(&folder, &format!("cat >/dev/null\ncat <<'E'\n{stream}E"));
     let shown = [tapline_on(stream.as_bytes(), &["view"]).out, tapline(&["run", "go", "--bin", &agent, "--no-record"]).out];
     for shown in shown {
@@ -129,7 +130,7 @@ fn attempts_are_counted_and_a_wait_is_what_was_asked_for() {
 
 #[test]
 fn a_run_that_was_stopped_is_not_suspected_of_lost_lines() {
-    let folder = Folder::new("stopped-result");
+    let folder = TempFolder::new();
     let (summary, report) = (folder.path("summary.md"), folder.path("report.json"));
     let stopped = run("hang", &["--timeout", "300ms", "--summary", &summary, "--report", &report]);
     assert_eq!(stopped.code, 124, "{}", stopped.err);
@@ -145,11 +146,11 @@ fn advice_about_a_login_names_the_variable_and_no_flag_for_a_key() {
 
 #[test]
 fn every_mistake_of_a_job_file_is_told_at_once_and_with_advice_that_fits() {
-    let folder = Folder::new("batch-words");
+    let folder = TempFolder::new();
     let home = folder.path("home");
     let batch = |args: &[&str]| ran(command(&[&["batch"], args].concat()).env("TAPLINE_HOME", &home).output().unwrap());
     let text = "[defaults]\nbin = \"BIN\"\n[[job]]\nname = \"a\"\nprompt = \"x\"\ntimeout = \"soon\"\nfolder = \"/no/such\"\nneeds = [\"b\"]\n[[job]]\nname = \"b\"\nprompt = \"x\"\npermission_mode = \"acceptedits\"\nneeds = [\"a\"]\n[[job]]\nname = \"c\"\npromt = \"x\"\n";
-    let jobs = folder.file("jobs.toml", &text.replace("BIN", &fake()));
+    let jobs = folder.file("jobs.toml", text.replace("BIN", &misbehaving()));
     for args in [&[&*jobs][..], &[&*jobs, "--dry-run"]] {
         let told = batch(args);
         assert_eq!(told.code, 2, "{told:?}");

@@ -44,7 +44,7 @@ class Receiver:
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_POST(self):
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                status, after, answer = receiver.take(self.path, dict(self.headers.items()), body)
+                status, after, answer = receiver.take(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
                 self.send_response(status)
                 if after is not None:
                     self.send_header("Retry-After", str(after))

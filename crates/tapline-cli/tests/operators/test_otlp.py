@@ -133,7 +133,7 @@ class Exported(Case):
             for url, words in [
                 (refusing.url, ["answers 400"]),
                 (nobody, ["does not answer"]),
-                ("https://127.0.0.1:4318", ["https://", "collector", "http://127.0.0.1:4318"]),
+                (nobody.replace("http:", "https:"), ["does not answer"]),
                 ("127.0.0.1:4318", ["is not an address like"]),
             ]:
                 ran = self.home.tapline("export", "--to", "otlp", "--endpoint", url, TRANSCRIPTS / "claude-error/claude", check=False)
@@ -160,7 +160,7 @@ class Exported(Case):
         }
         ran = self.home.tapline("export", "--to", "otlp", TRANSCRIPTS / "claude-error/claude", **env)
         _, headers, _ = receiver.requests[0]
-        self.assertEqual((headers["api-key"], headers["x-tenant"], headers["Content-Type"]), (secret, "two words", "application/x-protobuf"))
+        self.assertEqual((headers["api-key"], headers["x-tenant"], headers["content-type"]), (secret, "two words", "application/x-protobuf"))
         self.assertNotIn(secret, ran.stderr + ran.stdout)
         about = attributes(receiver.resources[0])
         self.assertEqual((about["service.name"], about["deployment.environment.name"]), ("agents", "test"))

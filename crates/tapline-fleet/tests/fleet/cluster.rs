@@ -8,38 +8,39 @@ use async_nats::jetstream::stream::{self, RetentionPolicy};
 use async_nats::jetstream::{Context, kv, object_store};
 use futures_util::TryStreamExt as _;
 use tapline_fleet::{BatchNews, EngineNews, JobOutcome};
+use tapline_testkit::nats::{NatsServer, reserve};
+use tapline_testkit::{TempFolder, wait_until, wait_until_async, within};
 use tokio::net::TcpSocket;
 
-use crate::away::context;
-use crate::broker::{Folder, Server, reserve, wait_until};
+use crate::broker_away::context;
 use crate::crew::{Crew, Live, Ran};
-use crate::machine::{runtime, within};
+use crate::machine::runtime;
 
 const SERVERS: usize = 3;
 
 /// Three servers. What the fleet needs there is made with three copies, as docs/FLEET.md tells operators.
 struct Cluster {
-    servers: Vec<Server>,
+    servers: Vec<NatsServer>,
     /// Where each server says whether it is well.
     health: Vec<SocketAddr>,
     _ports: Vec<TcpSocket>,
-    _folder: Folder,
+    _folder: TempFolder,
 }
 
 impl Cluster {
     fn start() -> Self {
-        let folder = Folder::new();
+        let folder = TempFolder::new();
         let ports: Vec<TcpSocket> = (0..2 * SERVERS).map(|_| reserve()).collect();
         let addresses: Vec<SocketAddr> = ports.iter().map(|port| port.local_addr().unwrap()).collect();
         let (routes, health) = addresses.split_at(SERVERS);
         let all = routes.iter().map(|route| format!("\"nats://{route}\"")).collect::<Vec<_>>().join(", ");
         let start = |n: usize| {
-            let (config, route, health) = (folder.path(&format!("{n}.conf")), routes[n], health[n]);
+            let (config, route, health) = (folder.join(format!("{n}.conf")), routes[n], health[n]);
             let text = format!(
                 "server_name: s{n}\nhttp: \"{health}\"\ncluster {{ name: test, listen: \"{route}\", routes: [{all}] }}\n"
             );
             std::fs::write(&config, text).unwrap();
-            Server::with(&["-c", config.to_str().unwrap()])
+            NatsServer::with(&["-c", config.to_str().unwrap()])
         };
         let servers = (0..SERVERS).map(start).collect();
         let cluster = Self { servers, health: health.to_vec(), _ports: ports, _folder: folder };
@@ -51,7 +52,7 @@ impl Cluster {
 
     /// All servers, as users name them.
     fn url(&self) -> String {
-        self.servers.iter().map(Server::url).collect::<Vec<_>>().join(",")
+        self.servers.iter().map(NatsServer::url).collect::<Vec<_>>().join(",")
     }
 
     async fn context(&self) -> Context {
@@ -110,10 +111,8 @@ async fn make_all(context: &Context) {
     until_made(async || context.create_object_store(config()).await.is_ok()).await;
 }
 
-pub(crate) async fn until_made(make: impl AsyncFn() -> bool) {
-    while !make().await {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+pub(crate) async fn until_made(make: impl AsyncFnMut() -> bool) {
+    wait_until_async("it is made", make).await;
 }
 
 /// How many jobs have ended.
@@ -184,16 +183,12 @@ fn the_servers_of_a_cluster_are_killed_in_turn() {
     let copies = runtime().block_on(async {
         let context = cluster.context().await;
         // A server that has just come back may not answer at once, or not know all.
-        let list = async {
-            loop {
-                let streams: Vec<_> = context.streams().try_collect().await.unwrap_or_default();
-                if streams.len() >= 9 {
-                    break streams;
-                }
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
+        let mut streams: Vec<_> = Vec::new();
+        let is_listed = async || {
+            streams = context.streams().try_collect().await.unwrap_or_default();
+            streams.len() >= 9
         };
-        let streams = within("all streams are listed", list).await;
+        wait_until_async("all streams are listed", is_listed).await;
         streams.into_iter().map(|stream| stream.config.num_replicas).collect::<Vec<_>>()
     });
     assert_eq!(copies, [SERVERS; 9], "what an operator made is used, and nothing else is made");

@@ -11,18 +11,15 @@ use tapline_fleet::{
     RunsOn, Worker, WorkerError, WorkerNews, WorkerOptions, Workplace,
 };
 use tapline_recording::Store;
+use tapline_testkit::agent::by_prompt;
+use tapline_testkit::nats::NatsServer;
+use tapline_testkit::{HANG, TempFolder, TestProcess, processes_with, rerun, wait_for, wait_until};
 use tokio::sync::{mpsc, watch};
-
-use crate::broker::{Folder, HANG, Process, Server, wait_until};
-
-pub(crate) fn agent() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fake-agent")
-}
 
 /// What a worker is like: it starts the fake agent.
 pub(crate) fn options(worker: &str, places: usize) -> WorkerOptions {
     let mut options = WorkerOptions::default();
-    (options.name, options.places, options.programs) = (worker.to_owned(), places, vec![(None, agent())]);
+    (options.name, options.places, options.programs) = (worker.to_owned(), places, vec![(None, by_prompt().into())]);
     options
 }
 
@@ -46,14 +43,14 @@ pub(crate) struct Crew {
     /// A file with credentials, for everybody.
     pub(crate) credentials: Option<PathBuf>,
     pub(crate) patience: Duration,
-    _folder: Option<Folder>,
+    _folder: Option<TempFolder>,
 }
 
 impl Crew {
-    pub(crate) fn new(server: &Server) -> Self {
-        let folder = Folder::new();
+    pub(crate) fn new(server: &NatsServer) -> Self {
+        let folder = TempFolder::new();
         let crew = Self {
-            root: folder.path(""),
+            root: folder.to_owned(),
             url: server.url(),
             worker_url: server.url(),
             credentials: None,
@@ -73,15 +70,11 @@ impl Crew {
     }
 
     /// A process that runs this test, with this crew.
-    pub(crate) fn process(&self, test: &str, name: &str) -> Process {
-        let patience = self.patience.as_millis().to_string();
-        let environment: [(&str, &Path); 4] = [
-            ("CREW_ROOT", &self.root),
-            ("CREW_URL", Path::new(&self.url)),
-            ("CREW_PATIENCE", Path::new(&patience)),
-            ("CREW_NAME", Path::new(name)),
-        ];
-        Process::new(test, &environment, &self.path(&format!("{name}.log")))
+    pub(crate) fn process(&self, module: &str, test: &str, name: &str) -> TestProcess {
+        let mut command = rerun(module, test);
+        command.env("CREW_ROOT", &self.root).env("CREW_URL", &self.url).env("CREW_NAME", name);
+        command.env("CREW_PATIENCE", self.patience.as_millis().to_string());
+        TestProcess::logged(&mut command, self.path(&format!("{name}.log")))
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -201,15 +194,13 @@ impl Crew {
     }
 
     fn open_for(&self, repeat: RepeatJobs) -> (BatchFolder, Plan) {
-        let mut opened = None;
-        wait_until("nobody has the lock of the batch", || {
+        wait_for("nobody has the lock of the batch", || {
             match BatchFolder::open_for(&self.store(), "last", RunsOn::Workers, repeat) {
-                Ok(batch) => opened.insert(batch).0.path().exists(),
-                Err(BatchError::Taken(_)) => false,
+                Ok(batch) => Some(batch),
+                Err(BatchError::Taken(_)) => None,
                 Err(error) => panic!("{error}"),
             }
-        });
-        opened.unwrap()
+        })
     }
 
     fn run_plan(
@@ -394,9 +385,7 @@ pub(crate) fn numbered(count: usize, prompt: &str) -> String {
 
 /// Whether a process that a worker of this crew started is left.
 pub(crate) fn is_anybody_left(crew: &Crew) -> bool {
-    let traces = format!("TRACES={}\0", crew.path("traces").display());
-    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path().join("environ"));
-    processes.flat_map(std::fs::read).any(|environ| environ.windows(traces.len()).any(|part| part == traces.as_bytes()))
+    !processes_with(&format!("TRACES={}", crew.path("traces").display())).is_empty()
 }
 
 /// Plays a worker until it is killed, if this process is one.

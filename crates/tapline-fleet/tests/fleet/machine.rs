@@ -6,21 +6,15 @@ use std::time::Duration;
 
 use tapline_fleet::{Broker, CollectNews, CollectOptions, Outbox, Post, RecordingCollector, Shipper};
 use tapline_recording::{End, Meta, Recorder, Store, Stream, Sync};
+use tapline_testkit::nats::NatsServer;
+use tapline_testkit::{wait_until, within};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-
-use crate::broker::{HANG, Server, wait_until};
 
 pub(crate) const BATCH: &str = "2026-11-17T19-00-00Z-0a1b2c3d4e";
 
 pub(crate) fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
-}
-
-/// Whatever takes longer hangs.
-pub(crate) async fn within<T>(what: &str, work: impl Future<Output = T>) -> T {
-    let done = tokio::time::timeout(HANG, Box::pin(work)).await;
-    done.unwrap_or_else(|_| panic!("it never came to this: {what}"))
 }
 
 /// A data folder, below the folder of a server.
@@ -31,7 +25,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub(crate) fn new(server: &Server, name: &str) -> Self {
+    pub(crate) fn new(server: &NatsServer, name: &str) -> Self {
         Self::at(&server.url(), &server.path(name))
     }
 

@@ -1,40 +1,38 @@
 //! Tests of the fleet on many machines: each with a NATS server of its own. `scripts/fleet` installs it and runs them.
 
 #[cfg(test)]
-mod away;
+mod broker_away;
 #[cfg(test)]
-mod broker;
+mod broker_security;
 #[cfg(test)]
-mod changed;
+mod changed_files;
 #[cfg(test)]
 mod cluster;
 #[cfg(test)]
 mod crew;
 #[cfg(test)]
-mod expired;
+mod duplicate_work;
 #[cfg(test)]
-mod killed;
+mod expired_credentials;
 #[cfg(test)]
-mod limited;
+mod killed_processes;
 #[cfg(test)]
 mod machine;
 #[cfg(test)]
-mod many;
+mod many_jobs;
 #[cfg(test)]
-mod panicked;
+mod notices;
 #[cfg(test)]
-mod pieces;
+mod recording_pieces;
 #[cfg(test)]
 mod recordings;
 #[cfg(test)]
-mod refused;
+mod recordings_after_crashes;
 #[cfg(test)]
-mod secured;
+mod refusals;
 #[cfg(test)]
-mod stopped;
+mod shared_limits;
 #[cfg(test)]
-mod survived;
+mod stop;
 #[cfg(test)]
-mod told;
-#[cfg(test)]
-mod twice;
+mod worker_panic;

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use tapline_fleet::{CollectNews, CollectOptions, Collected, RecordingCollector, Sealed};
 use tapline_recording::{Recording, Redactor, Stream};
+use tapline_testkit::nats::NatsServer;
+use tapline_testkit::within;
 
-use crate::broker::Server;
-use crate::machine::{BATCH, Machine, finish, lines, runtime, within, write};
+use crate::machine::{BATCH, Machine, finish, lines, runtime, write};
 
-async fn pieces(server: &Server) -> u64 {
+async fn pieces(server: &NatsServer) -> u64 {
     let context = async_nats::jetstream::new(async_nats::connect(server.url()).await.unwrap());
     let stream = context.get_stream("TAPLINE_RECORDINGS").await.unwrap();
     stream.get_info().await.unwrap().state.messages
@@ -17,7 +18,7 @@ async fn pieces(server: &Server) -> u64 {
 
 #[test]
 fn a_short_recording_is_one_message() {
-    let server = Server::start();
+    let server = NatsServer::start();
     let (worker, home) = (Machine::new(&server, "worker"), Machine::new(&server, "home"));
     runtime().block_on(async {
         let (collector, mut news) = home.collect().await;
@@ -47,7 +48,7 @@ fn a_short_recording_is_one_message() {
 
 #[test]
 fn a_recording_arrives_while_it_grows() {
-    let server = Server::start();
+    let server = NatsServer::start();
     let (worker, home) = (Machine::new(&server, "worker"), Machine::new(&server, "home"));
     runtime().block_on(async {
         let (collector, mut news) = home.collect().await;
@@ -70,7 +71,7 @@ fn a_recording_arrives_while_it_grows() {
 
 #[test]
 fn a_large_recording_goes_through_the_object_store() {
-    let server = Server::start();
+    let server = NatsServer::start();
     let (worker, home) = (Machine::new(&server, "worker"), Machine::new(&server, "home"));
     runtime().block_on(async {
         let (collector, mut news) = home.collect().await;
@@ -90,7 +91,7 @@ fn a_large_recording_goes_through_the_object_store() {
 
 #[test]
 fn what_was_redacted_stays_so() {
-    let server = Server::start();
+    let server = NatsServer::start();
     let (worker, home) = (Machine::new(&server, "worker"), Machine::new(&server, "home"));
     let key = format!("sk-ant-api03-{}", "Ab3".repeat(30));
     runtime().block_on(async {
@@ -111,7 +112,7 @@ fn what_was_redacted_stays_so() {
 
 #[test]
 fn each_of_two_machines_gets_everything() {
-    let server = Server::start();
+    let server = NatsServer::start();
     let worker = Machine::new(&server, "worker");
     let homes = ["here", "there"].map(|name| Machine::new(&server, name));
     runtime().block_on(async {
@@ -141,7 +142,7 @@ fn each_of_two_machines_gets_everything() {
 
 #[test]
 fn the_original_stays_as_it_is() {
-    let server = Server::start();
+    let server = NatsServer::start();
     let machine = Machine::new(&server, "machine");
     runtime().block_on(async {
         let (collector, mut news) = machine.collect().await;
@@ -160,7 +161,7 @@ fn the_original_stays_as_it_is() {
 
 #[test]
 fn a_run_that_did_not_start_has_no_recording() {
-    let server = Server::start();
+    let server = NatsServer::start();
     let worker = Machine::new(&server, "worker");
     runtime().block_on(async {
         let shipper = worker.ship("never").await;
@@ -173,7 +174,7 @@ fn a_run_that_did_not_start_has_no_recording() {
 
 #[test]
 fn a_batch_waits_for_its_recordings_and_leaves_nothing() {
-    let server = Server::start();
+    let server = NatsServer::start();
     let (worker, home) = (Machine::new(&server, "worker"), Machine::new(&server, "home"));
     runtime().block_on(async {
         let post = home.post().await;
@@ -205,7 +206,7 @@ fn a_batch_waits_for_its_recordings_and_leaves_nothing() {
 
 #[test]
 fn collecting_once_ends_when_nothing_is_left() {
-    let server = Server::start();
+    let server = NatsServer::start();
     let (worker, home) = (Machine::new(&server, "worker"), Machine::new(&server, "home"));
     runtime().block_on(async {
         for n in 1..=100 {
@@ -229,7 +230,7 @@ fn collecting_once_ends_when_nothing_is_left() {
 
 #[test]
 fn several_processes_write_the_copies_of_one_data_folder() {
-    let server = Server::start();
+    let server = NatsServer::start();
     let (worker, home) = (Machine::new(&server, "worker"), Machine::new(&server, "home"));
     runtime().block_on(async {
         // The first two share a place in the stream, so each gets some of the pieces. The third gets all of them.

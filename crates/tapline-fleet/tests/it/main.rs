@@ -1,21 +1,21 @@
 //! Tests of the fleet, with an agent that does what its prompt says.
 
 #[cfg(test)]
-mod fake;
+mod job_files;
 #[cfg(test)]
-mod files;
+mod limits;
 #[cfg(test)]
-mod kept;
-#[cfg(test)]
-mod killed;
-#[cfg(test)]
-mod limited;
-#[cfg(test)]
-mod many;
+mod many_jobs;
 #[cfg(test)]
 #[cfg(feature = "s3")]
 mod partitions;
 #[cfg(test)]
+mod resume;
+#[cfg(test)]
+mod stage;
+#[cfg(test)]
 mod steps;
+#[cfg(test)]
+mod worktree_faults;
 #[cfg(test)]
 mod worktrees;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use tapline_archive::export::{Export, ExportFormat};
@@ -10,19 +10,20 @@ use tapline_archive::stats::Query;
 use tapline_archive::{Index, Places, Prices, Selection};
 use tapline_fleet::{PartitionedStore, PartitionsError, PartitionsWritten};
 use tapline_recording::Store;
+use tapline_testkit::files::files_below;
+use tapline_testkit::{TempFolder, wait_for};
 use tokio::sync::watch;
 
 /// A folder with sessions, a data folder, and a place for tables.
 struct Stage {
-    folder: PathBuf,
+    folder: TempFolder,
     index: Index,
 }
 
 impl Stage {
-    fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir().join(format!("tapline-partitions-{}-{name}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&folder);
-        std::fs::create_dir_all(folder.join("sessions")).unwrap();
+    fn new() -> Self {
+        let folder = TempFolder::new();
+        std::fs::create_dir(folder.join("sessions")).unwrap();
         Self { folder, index: Index::in_memory().unwrap() }
     }
 
@@ -35,7 +36,7 @@ impl Stage {
             )
         };
         let text: String = days.iter().enumerate().map(line).collect();
-        std::fs::write(self.folder.join("sessions").join(format!("{session}.jsonl")), text).unwrap();
+        self.folder.write(&format!("sessions/{session}.jsonl"), text);
     }
 
     fn open(&self) -> Result<PartitionedStore, PartitionsError> {
@@ -44,12 +45,10 @@ impl Stage {
 
     /// Opens what was closed just now. Another test may have forked a process, which has the lock until it is another program.
     fn open_again(&self) -> PartitionedStore {
-        loop {
-            match self.open() {
-                Err(PartitionsError::Busy { .. }) => std::thread::yield_now(),
-                opened => return opened.unwrap(),
-            }
-        }
+        wait_for("nobody has the lock", || match self.open() {
+            Err(PartitionsError::Busy { .. }) => None,
+            opened => Some(opened.unwrap()),
+        })
     }
 
     fn tables(&self) -> PathBuf {
@@ -67,33 +66,18 @@ impl Stage {
     /// The files of the tables, and the number of each: a file that takes the place of another has its own.
     fn files(&self) -> BTreeMap<String, u64> {
         let mut files = BTreeMap::new();
-        collect(&self.tables(), &self.tables(), &mut files);
-        files
-    }
-}
-
-impl Drop for Stage {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
-
-fn collect(root: &Path, folder: &Path, to: &mut BTreeMap<String, u64>) {
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            collect(root, &path, to);
-        } else {
-            let name = path.parent().unwrap().strip_prefix(root).unwrap().display().to_string();
+        for path in files_below(self.tables()) {
+            let name = path.parent().unwrap().strip_prefix(self.tables()).unwrap().display().to_string();
             assert_eq!(path.extension().unwrap(), "parquet");
-            assert!(to.insert(name, path.metadata().unwrap().ino()).is_none(), "one file in each folder");
+            assert!(files.insert(name, path.metadata().unwrap().ino()).is_none(), "one file in each folder");
         }
+        files
     }
 }
 
 #[test]
 fn only_what_has_changed_is_written_again() {
-    let mut stage = Stage::new("changed");
+    let mut stage = Stage::new();
     stage.session("one", &["2026-11-14"]);
     stage.session("two", &["2026-11-15"]);
     let mut to = stage.open().unwrap();
@@ -126,7 +110,7 @@ fn only_what_has_changed_is_written_again() {
 
 #[test]
 fn a_part_whose_rows_are_gone_is_written_without_rows() {
-    let mut stage = Stage::new("gone");
+    let mut stage = Stage::new();
     stage.session("one", &["2026-11-14"]);
     let mut to = stage.open().unwrap();
     assert_eq!(stage.write(&mut to, false).unwrap().written, 3);
@@ -142,7 +126,7 @@ fn a_part_whose_rows_are_gone_is_written_without_rows() {
 
 #[test]
 fn what_failed_is_written_the_next_time_and_nothing_is_half_written() {
-    let mut stage = Stage::new("failed");
+    let mut stage = Stage::new();
     stage.session("one", &["2026-11-14"]);
     let mut to = stage.open().unwrap();
     std::fs::create_dir_all(stage.tables()).unwrap();
@@ -161,7 +145,7 @@ fn what_failed_is_written_the_next_time_and_nothing_is_half_written() {
 
 #[test]
 fn who_is_stopped_goes_on_the_next_time_and_two_cannot_write_to_one_place() {
-    let mut stage = Stage::new("stopped");
+    let mut stage = Stage::new();
     stage.session("one", &["2026-11-14"]);
     let mut to = stage.open().unwrap();
     assert!(matches!(stage.write(&mut to, true), Err(PartitionsError::Stopped)));

@@ -2,7 +2,7 @@
 
 use tapline_fleet::JobOutcome;
 
-use crate::fake::Stage;
+use crate::stage::Stage;
 
 #[test]
 fn a_step_takes_what_earlier_ones_gave() {

@@ -1,17 +1,11 @@
 //! Jobs in git worktrees: what the agent changed is kept, and nothing of the user's is touched.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::Stdio;
 
-use crate::fake::Stage;
+use tapline_testkit::{TestProcess, git, rerun, wait_until};
 
-pub(crate) fn git(folder: &Path, args: &[&str]) -> String {
-    let mut command = Command::new("git");
-    command.arg("-C").arg(folder).args(["-c", "user.name=a", "-c", "user.email=a@b"]).args(args);
-    let output = command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1").output().unwrap();
-    assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
-}
+use crate::stage::Stage;
 
 /// A repository with a commit, and with changes of the user's that are not committed.
 pub(crate) fn repository(stage: &Stage) -> std::path::PathBuf {
@@ -93,7 +87,7 @@ fn what_the_agent_changed_is_kept() {
 #[test]
 fn a_worktree_of_a_job_that_was_cut_off_is_used_again() {
     const STAGE: &str = "FLEET_STAGE";
-    const TEST: &str = "worktrees::a_worktree_of_a_job_that_was_cut_off_is_used_again";
+    const TEST: &str = "a_worktree_of_a_job_that_was_cut_off_is_used_again";
     let text = |stage: &Stage| {
         let go = stage.path("go").display().to_string();
         format!(
@@ -103,28 +97,21 @@ fn a_worktree_of_a_job_that_was_cut_off_is_used_again() {
         )
     };
     if let Some(path) = std::env::var_os(STAGE) {
-        let stage = std::mem::ManuallyDrop::new(Stage::at(Path::new(&path)));
+        let stage = Stage::at(Path::new(&path));
         stage.run(&text(&stage), |options| options.jobs = 1);
         return;
     }
     let stage = Stage::new();
     let repo = repository(&stage);
     let before = stands(&repo);
-    let me = std::env::current_exe().unwrap();
-    let mut child = Command::new(me)
-        .args(["--exact", TEST, "--nocapture"])
-        .env(STAGE, stage.path(""))
-        .stdout(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
+    let batch = TestProcess::spawn(rerun(module_path!(), TEST).env(STAGE, stage.path("")).stdout(Stdio::null()));
     let recorded = || {
         let recordings = stage.store().list().unwrap_or_default();
         let said = |folder: &std::path::PathBuf| std::fs::read_to_string(folder.join("stdout")).unwrap_or_default();
         recordings.iter().any(|folder| said(folder).contains("does wait"))
     };
-    crate::fake::wait_until("the second job works", recorded);
-    child.kill().unwrap();
-    child.wait().unwrap();
+    wait_until("the second job works", recorded);
+    drop(batch);
     let batch = std::fs::read_dir(stage.path("home/batches")).unwrap().next().unwrap().unwrap().path();
     // What the agent did so far is not lost. And a worktree whose job has ended was left behind.
     std::fs::write(batch.join("worktrees/cut/so-far.txt"), "so far\n").unwrap();

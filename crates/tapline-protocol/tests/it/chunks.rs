@@ -3,7 +3,7 @@
 use tapline_protocol::Decoder;
 
 use crate::fixtures;
-use crate::reading::{joined, read, read_chunks};
+use crate::read_stream::{joined, read, read_chunks};
 
 #[test]
 fn every_chunk_size_gives_the_same_records() {

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use tapline_protocol::{Decoder, Input, InputFormat, Record};
+use tapline_testkit::files::files_below;
+use tapline_testkit::fixtures;
 
 /// One file of `fixtures/`.
 pub(crate) struct Fixture {
@@ -15,22 +17,16 @@ pub(crate) struct Fixture {
 
 /// Every stream, by name. `cases/` holds tables of streams, and `transcripts/` what agents wrote for themselves: they are not streams.
 pub(crate) fn all() -> Vec<Fixture> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
+    let is_stream = |path: &Path| path.extension().is_some_and(|extension| extension == "jsonl" || extension == "tee");
+    let is_other = |name: &str| name.starts_with("cases/") || name.starts_with("transcripts/");
     let mut found = Vec::new();
-    let mut folders = vec![root.clone()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.extend((!path.ends_with("cases") && !path.ends_with("transcripts")).then_some(path));
-            } else if path.extension().is_some_and(|extension| extension == "jsonl" || extension == "tee") {
-                let name = path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
-                found.push(Fixture { name, bytes: fs::read(&path).unwrap() });
-            }
+    for path in files_below(fixtures()).into_iter().filter(|path| is_stream(path)) {
+        let name = path.strip_prefix(fixtures()).unwrap().to_str().unwrap().to_owned();
+        if !is_other(&name) {
+            found.push(Fixture { name, bytes: fs::read(&path).unwrap() });
         }
     }
     assert!(found.len() > 20, "the fixtures are gone");
-    found.sort_by(|a, b| a.name.cmp(&b.name));
     found
 }
 

@@ -7,8 +7,10 @@ mod chunks;
 #[cfg(test)]
 mod fixtures;
 #[cfg(test)]
+mod odd_streams;
+#[cfg(test)]
 mod properties;
 #[cfg(test)]
-mod reading;
+mod read_stream;
 #[cfg(test)]
-mod tolerance;
+mod strings;

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use tapline_protocol::{DEFAULT_LINE_LIMIT, Decoder, Event, Json, Record, check_text, without_lone_surrogates};
 
 use crate::fixtures;
-use crate::reading::{joined, read_chunks};
+use crate::read_stream::{joined, read_chunks};
 
 /// Bytes that mean something to the splitter or the decoder.
 const PIECES: &[&[u8]] = &[

@@ -7,13 +7,13 @@ mod recordings;
 #[cfg(test)]
 mod redaction;
 #[cfg(test)]
-mod redaction_pieces;
+mod redaction_partial_messages;
 #[cfg(test)]
-mod redaction_printed;
+mod redaction_program_output;
 #[cfg(test)]
-mod redaction_review;
+mod redaction_regressions;
 #[cfg(test)]
-mod redaction_said;
+mod redaction_sentences;
 #[cfg(test)]
 mod redaction_speed;
 #[cfg(test)]

@@ -1,26 +1,12 @@
 //! A recording is private, is never written over, opens however it was cut, and says where it is incomplete.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use tapline_protocol::{Moment, StopReason};
 use tapline_recording::{End, Meta, Recorder, Recording, RecordingError, Stop, Stream, Sync, TimedPiece};
-
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("tapline-recording-{}-{name}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        Self(path)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use tapline_testkit::TempFolder;
+use tapline_testkit::files::mode;
 
 fn meta() -> Meta {
     Meta { schema: 1, agent: Some("claude".into()), argv: vec!["claude".into(), "-p".into()], ..Meta::default() }
@@ -37,8 +23,8 @@ fn record(path: &Path) -> Recorder {
 
 #[test]
 fn what_was_written_is_read() {
-    let folder = Folder::new("whole");
-    let path = folder.0.join("deep/inside");
+    let folder = TempFolder::new();
+    let path = folder.join("deep/inside");
     let stop = Some(Stop { reason: StopReason::Timeout, limit_ms: Some(5) });
     let end = End { exit_code: Some(3), signal: Some("SIGTERM".into()), stop, duration_ms: Some(7), ..End::default() };
     record(&path).finish(&end).unwrap();
@@ -72,43 +58,47 @@ fn why_a_run_was_stopped_is_flags_on_disk() {
         (Some((StopReason::Interrupted, None)), r#""timed_out":false,"interrupted":true,"lingered":false"#),
     ];
     for (stop, written) in cases {
-        let folder = Folder::new("stopped");
+        let folder = TempFolder::new();
+        let place = folder.join("recording");
         let stop = stop.map(|(reason, limit_ms)| Stop { reason, limit_ms });
-        record(&folder.0).finish(&End { stop, ..End::default() }).unwrap();
-        let text = std::fs::read_to_string(folder.0.join("end.json")).unwrap();
+        record(&place).finish(&End { stop, ..End::default() }).unwrap();
+        let text = std::fs::read_to_string(place.join("end.json")).unwrap();
         let text: String = text.split_whitespace().collect();
         let expected = format!(r#"{{"exit_code":null,"signal":null,{written},"violated":null,"#);
         assert!(text.starts_with(&expected), "{text}");
-        assert_eq!(Recording::open(&folder.0).unwrap().end.unwrap().stop, stop);
+        assert_eq!(Recording::open(&place).unwrap().end.unwrap().stop, stop);
     }
     // Who stopped it is not kept.
     for reason in [StopReason::Terminated, StopReason::Stopped] {
-        let folder = Folder::new("stopped-by");
-        record(&folder.0).finish(&End { stop: Some(Stop { reason, limit_ms: None }), ..End::default() }).unwrap();
-        let read = Recording::open(&folder.0).unwrap().end.unwrap().stop;
+        let folder = TempFolder::new();
+        let place = folder.join("recording");
+        record(&place).finish(&End { stop: Some(Stop { reason, limit_ms: None }), ..End::default() }).unwrap();
+        let read = Recording::open(&place).unwrap().end.unwrap().stop;
         assert_eq!(read, Some(Stop { reason: StopReason::Interrupted, limit_ms: None }));
     }
 }
 
 #[test]
 fn a_writer_that_is_gone_leaves_everything_it_read() {
-    let folder = Folder::new("gone");
-    std::mem::forget(record(&folder.0));
-    let recording = Recording::open(&folder.0).unwrap();
+    let folder = TempFolder::new();
+    let place = folder.join("recording");
+    std::mem::forget(record(&place));
+    let recording = Recording::open(&place).unwrap();
     assert_eq!(recording.end, None);
     assert_eq!(std::fs::read(recording.stdout()).unwrap(), b"{\"type\":\"keep_alive\"}\n");
 }
 
 #[test]
 fn a_recording_cut_anywhere_opens() {
-    let folder = Folder::new("cut");
-    record(&folder.0).finish(&End::default()).unwrap();
+    let folder = TempFolder::new();
+    let place = folder.join("recording");
+    record(&place).finish(&End::default()).unwrap();
     for name in ["stdout", "times", "meta.json", "end.json", "stderr"] {
-        let path = folder.0.join(name);
+        let path = place.join(name);
         let whole = std::fs::read(&path).unwrap();
         for length in (0..whole.len()).rev() {
             std::fs::write(&path, &whole[..length]).unwrap();
-            let recording = Recording::open(&folder.0).unwrap();
+            let recording = Recording::open(&place).unwrap();
             assert!(recording.pieces().unwrap().len() <= 4);
         }
         std::fs::write(&path, whole).unwrap();
@@ -118,23 +108,23 @@ fn a_recording_cut_anywhere_opens() {
 #[cfg(unix)]
 #[test]
 fn files_are_private() {
-    use std::os::unix::fs::PermissionsExt as _;
-    let folder = Folder::new("private");
-    record(&folder.0).finish(&End::default()).unwrap();
-    let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
-    assert_eq!(mode(&folder.0), 0o700);
+    let folder = TempFolder::new();
+    let place = folder.join("recording");
+    record(&place).finish(&End::default()).unwrap();
+    assert_eq!(mode(&place), 0o700);
     for name in ["stdout", "stderr", "stdin", "times", "meta.json", "end.json"] {
-        assert_eq!(mode(&folder.0.join(name)), 0o600, "{name}");
+        assert_eq!(mode(place.join(name)), 0o600, "{name}");
     }
 }
 
 #[test]
 fn nothing_is_written_over() {
-    let folder = Folder::new("over");
-    record(&folder.0).finish(&End::default()).unwrap();
-    assert!(matches!(Recorder::create(&folder.0, &meta(), Sync::EverySecond), Err(RecordingError::Exists(_))));
+    let folder = TempFolder::new();
+    let place = folder.join("recording");
+    record(&place).finish(&End::default()).unwrap();
+    assert!(matches!(Recorder::create(&place, &meta(), Sync::EverySecond), Err(RecordingError::Exists(_))));
     assert!(matches!(Recording::open(Path::new("/no/such/recording")), Err(RecordingError::NotARecording(_))));
-    assert!(matches!(Recording::open(&folder.0.join("stdout")), Err(RecordingError::File(_))));
+    assert!(matches!(Recording::open(&place.join("stdout")), Err(RecordingError::File(_))));
 }
 
 #[test]
@@ -145,17 +135,18 @@ fn a_folder_that_cannot_be_made_is_named() {
 
 #[test]
 fn a_line_arrived_with_the_piece_that_has_its_last_byte() {
-    let folder = Folder::new("arrivals");
+    let folder = TempFolder::new();
+    let place = folder.join("recording");
     let started = Moment::from_millis(1_000_000);
     let meta = Meta { started_at: Some("2026-01-01T00:00:00Z".into()), started_ms: Some(started), ..meta() };
-    let mut recorder = Recorder::create(&folder.0, &meta, Sync::Always).unwrap();
+    let mut recorder = Recorder::create(&place, &meta, Sync::Always).unwrap();
     recorder.write_at(Stream::Stdin, b"prompt\n", Duration::from_micros(1_999));
     for (bytes, ms) in [(&b"one\ntw"[..], 10), (b"o\n", 20), (b"three\nfour\n", 30), (b"five", 40)] {
         recorder.write_at(Stream::Stderr, b"aside\n", Duration::from_millis(ms));
         recorder.write_at(Stream::Stdout, bytes, Duration::from_micros(ms * 1_000 + 999));
     }
     recorder.finish(&End::default()).unwrap();
-    let recording = Recording::open(&folder.0).unwrap();
+    let recording = Recording::open(&place).unwrap();
     assert_eq!(recording.started(), started);
     let told = |recording: &Recording| {
         let mut arrivals = recording.arrivals().unwrap();
@@ -175,7 +166,7 @@ fn a_line_arrived_with_the_piece_that_has_its_last_byte() {
     assert_eq!(told(&older), [Some(10), Some(20), Some(30), Some(30), Some(40)]);
 
     // What `times` does not tell of has no time.
-    let times = folder.0.join("times");
+    let times = place.join("times");
     let whole = std::fs::read_to_string(&times).unwrap();
     cut.end = None;
     std::fs::write(&times, whole.split_inclusive('\n').take(5).collect::<String>() + "o 2").unwrap();

@@ -412,7 +412,7 @@ fn what_never_ends_is_not_waited_for() {
 
 #[test]
 fn whole_messages_of_the_real_programs_stay_as_they_are() {
-    let fixtures = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures");
+    let fixtures = tapline_testkit::fixtures();
     let mut count = 0;
     for folder in ["claude-2.1.325", "claude-2.0.76", "claude-1.0.128", "codex-0.166.0"] {
         let Ok(files) = std::fs::read_dir(fixtures.join(folder)) else { continue };

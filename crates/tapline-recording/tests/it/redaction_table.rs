@@ -13,8 +13,7 @@ fn rows() -> Vec<String> {
 
 #[test]
 fn the_document_has_the_table_row_by_row() {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/REDACT.md");
-    let document = std::fs::read_to_string(path).unwrap();
+    let document = std::fs::read_to_string(tapline_testkit::root().join("docs/REDACT.md")).unwrap();
     let begin = document.find("| whose | begins with | then |").expect("the table is there");
     let table: Vec<_> = document[begin..].lines().skip(2).take_while(|line| line.starts_with('|')).collect();
     assert_eq!(table, rows(), "docs/REDACT.md should hold:\n{}", rows().join("\n"));

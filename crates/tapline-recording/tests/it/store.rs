@@ -3,17 +3,17 @@
 use std::path::PathBuf;
 
 use tapline_recording::{FindError, Meta, Recorder, Store, Stream, Sync, attempt_folder, recording_name};
+use tapline_testkit::TempFolder;
 
 struct Kept {
-    root: PathBuf,
+    _folder: TempFolder,
     store: Store,
 }
 
 impl Kept {
-    fn new(name: &str) -> Self {
-        let root = std::env::temp_dir().join(format!("tapline-store-{}-{name}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&root);
-        Self { store: Store::at(&root), root }
+    fn new() -> Self {
+        let folder = TempFolder::new();
+        Self { store: Store::at(folder.join("home")), _folder: folder }
     }
 
     /// A recording of this name, in which the agent wrote this.
@@ -29,15 +29,9 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.root);
-    }
-}
-
 #[test]
 fn a_recording_is_found_by_last_by_its_name_and_by_its_session() {
-    let kept = Kept::new("found");
+    let kept = Kept::new();
     assert!(matches!(kept.store.find("last"), Err(FindError::Empty(_))));
     let session = |id: &str| format!("{{\"type\":\"system\",\"subtype\":\"init\",\"session_id\":\"{id}\"}}\n");
     let first = kept.record("2026-11-15T10-00-00Z-0a1b2c3d4e", &session("aaaa-1"));
@@ -65,7 +59,7 @@ fn a_recording_is_found_by_last_by_its_name_and_by_its_session() {
 
 #[test]
 fn the_attempts_of_a_run_are_one_and_the_last_counts() {
-    let kept = Kept::new("attempts");
+    let kept = Kept::new();
     let first = kept.record(&recording_name(), "{}\n");
     let second = attempt_folder(first.clone(), 2);
     assert_eq!(attempt_folder(first.clone(), 1), first);
@@ -77,7 +71,7 @@ fn the_attempts_of_a_run_are_one_and_the_last_counts() {
 
 #[test]
 fn the_tenth_attempt_is_newer_than_the_ninth() {
-    let kept = Kept::new("ten");
+    let kept = Kept::new();
     let run = "2026-11-16T06-46-57Z-0a1b2c3d4e";
     let mut made = vec![kept.record(run, "{}\n")];
     made.extend((2..=11).map(|attempt| kept.record(&format!("{run}-{attempt}"), "{}\n")));
@@ -93,7 +87,7 @@ fn the_tenth_attempt_is_newer_than_the_ninth() {
 
 #[test]
 fn of_an_id_that_fits_many_recordings_some_are_named_and_the_rest_counted() {
-    let kept = Kept::new("many");
+    let kept = Kept::new();
     for day in 1..=7 {
         kept.record(&format!("2026-11-0{day}T06-46-57Z-0a1b2c3d4{day}"), "{}\n");
     }

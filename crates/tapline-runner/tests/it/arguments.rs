@@ -2,16 +2,17 @@
 
 use tapline_runner::{Agent, AgentInput, Instead, Refusal, RunOption, SettingSource, StartError, SubAgent, ToolServer};
 use tapline_session::permission::Permissions;
+use tapline_testkit::agent::misbehaving;
 
-use crate::fake::{fake, program};
+use crate::fake_agent::fake;
 
 async fn args(agent: Agent) -> String {
-    let said = agent.env("FAKE", "echo").bin(program()).ask().await.unwrap().to_string();
+    let said = agent.env("FAKE", "echo").bin(misbehaving()).ask().await.unwrap().to_string();
     said.strip_prefix("args: ").unwrap().split(" stdin: ").next().unwrap().to_owned()
 }
 
 async fn refused(agent: Agent) -> Refusal {
-    let error = agent.bin(program()).env("FAKE", "echo").start().await.unwrap_err();
+    let error = agent.bin(misbehaving()).env("FAKE", "echo").start().await.unwrap_err();
     assert_eq!(error.exit_code(), 2);
     let StartError::Refused(refusal) = error else { panic!("{error}") };
     refusal
@@ -68,7 +69,7 @@ async fn codex_reads_its_prompt_from_stdin() {
 
 /// The fake speaks Claude; a fold for Codex reads none of it, but its lines are there.
 async fn args_of_codex(agent: Agent) -> String {
-    let mut run = agent.env("FAKE", "echo").bin(program()).start().await.unwrap();
+    let mut run = agent.env("FAKE", "echo").bin(misbehaving()).start().await.unwrap();
     let mut said = String::new();
     while let Some(record) = run.next().await {
         if let Some((_, behind)) = record.text().split_once("args: ") {

@@ -1,32 +1,32 @@
 //! Tests of the runner: against an agent that misbehaves on demand, from the contract's point of view.
 
 #[cfg(test)]
-mod answering;
+mod answers;
 #[cfg(test)]
 mod arguments;
 #[cfg(test)]
-mod chains;
+mod control_requests;
 #[cfg(test)]
-mod dropping;
-#[cfg(test)]
-mod ending;
+mod dropped_runs;
 #[cfg(test)]
 mod errors;
 #[cfg(test)]
-mod fake;
+mod fake_agent;
 #[cfg(test)]
 mod layers;
 #[cfg(test)]
-mod many;
+mod many_runs;
 #[cfg(all(test, feature = "rmcp"))]
-mod official;
+mod mcp_sdk;
 #[cfg(test)]
-mod requesting;
+mod permission_rules;
 #[cfg(test)]
-mod ruling;
+mod process_chains;
 #[cfg(test)]
-mod scripted;
+mod run_end;
 #[cfg(test)]
-mod starting;
+mod scripted_agent;
 #[cfg(test)]
-mod timing;
+mod start;
+#[cfg(test)]
+mod times;

@@ -7,8 +7,9 @@ mod control;
 #[cfg(test)]
 mod ingest;
 #[cfg(test)]
-mod many;
+mod many_readers;
 #[cfg(test)]
+#[cfg(feature = "otlp")]
 mod otlp;
 #[cfg(test)]
 mod sessions;

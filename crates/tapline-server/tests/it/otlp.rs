@@ -8,6 +8,7 @@ use std::time::Duration;
 use tapline_recording::{End, Meta, Recorder, Stream, Sync};
 use tapline_server::{OtlpOptions, OtlpTarget};
 use tapline_session::otlp::OtlpResource;
+use tapline_testkit::{HANG, wait_until};
 
 use crate::stage::Stage;
 
@@ -29,7 +30,7 @@ fn receiver(mut first: Vec<u16>) -> (SocketAddr, Receiver<(String, String)>) {
             loop {
                 let text = String::from_utf8_lossy(&request).into_owned();
                 if let Some((head, _)) = text.split_once("\r\n\r\n") {
-                    let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: ")).unwrap();
+                    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
                     if request.len() >= head.len() + 4 + length.parse::<usize>().unwrap_or(usize::MAX) {
                         break;
                     }
@@ -58,7 +59,7 @@ fn exporting(address: SocketAddr) -> Stage {
         // Only the end sends measures.
         otlp.interval = Duration::from_secs(3_600);
         // However busy the machine is.
-        otlp.grace = Duration::from_secs(120);
+        otlp.grace = HANG;
         options.otlp = Some(otlp);
     })
 }
@@ -130,7 +131,7 @@ fn the_span_of_a_session_counts_all_of_its_runs() {
 fn until_told(told: &Receiver<(String, String)>, text: &str, times: usize) -> Vec<(String, String)> {
     let mut arrived = Vec::new();
     while count(&arrived, "/v1/traces", text) < times {
-        arrived.push(told.recv_timeout(Duration::from_secs(120)).unwrap());
+        arrived.push(told.recv_timeout(HANG).unwrap());
     }
     arrived
 }
@@ -144,13 +145,7 @@ fn what_a_receiver_refuses_is_counted_and_serving_goes_on() {
         let line = text.lines().find(|line| line.starts_with("tapline_otlp_spans_total{outcome=\"dropped\"}"))?;
         line.split(' ').nth(1)?.parse::<u64>().ok()
     };
-    for _ in 0..2_400 {
-        if dropped(&stage.get("/metrics").body).is_some_and(|count| count > 0) {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(50));
-    }
-    assert!(dropped(&stage.get("/metrics").body).unwrap() > 0);
+    wait_until("spans are dropped", || dropped(&stage.get("/metrics").body).is_some_and(|count| count > 0));
     assert_eq!(stage.get("/healthz").status, 200);
     drop(stage);
     assert!(told.try_iter().any(|(path, _)| path == "/v1/metrics"));

@@ -6,12 +6,10 @@ use std::time::Duration;
 use serde_json::Value;
 use tapline_protocol::StopReason;
 use tapline_recording::{End, Meta, Recorder, Stop, Stream, Sync};
+use tapline_testkit::files::{append, copy_folder, files_below};
+use tapline_testkit::fixture;
 
-use crate::stage::{Stage, append, write};
-
-fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name)
-}
+use crate::stage::{Stage, write};
 
 /// A stream with tools and partial messages.
 fn stream() -> String {
@@ -73,7 +71,8 @@ fn a_recording_appears_grows_and_ends() {
     let steps = page["steps"].as_array().unwrap();
     assert!(steps.iter().enumerate().all(|(at, step)| step["n"] == at && step["time"].is_string()), "{page}");
     assert!(steps.iter().any(|step| step["kind"] == "call"), "{page}");
-    let one = stage.get(&format!("/api/v1/sessions/{id}")).json().unwrap();
+    // A result ends the turn; the end of the recording, a moment later, is the verdict.
+    let one = stage.until(&format!("/api/v1/sessions/{id}"), |one| one["verdict"].is_object().then(|| one.clone()));
     assert_eq!(one["verdict"]["outcome"], "success");
     assert!(!one["turns"].as_array().unwrap().is_empty() && !one["spans"].as_array().unwrap().is_empty(), "{one}");
     assert!(one["spans"].as_array().unwrap().iter().all(|span| span["end"].is_string()), "{one}");
@@ -203,7 +202,7 @@ fn the_list_tells_what_changes() {
 fn a_transcript_is_one_session_with_its_subagents() {
     let stage = Stage::new();
     let (from, to) = (fixture("transcripts/claude-subagents/claude/projects"), stage.path("transcripts/projects"));
-    copy(&from, &to);
+    copy_folder(from, to);
     let id = "207f0d38-6b7e-4228-a830-88dedeea3215";
     let row = row(&stage, |row| row["id"] == id && row["branch"] == "trunk" && row["cost_usd"].is_number());
     assert_eq!(
@@ -224,7 +223,7 @@ fn a_transcript_is_one_session_with_its_subagents() {
 fn a_transcript_grows() {
     let stage = Stage::new();
     let name = "transcripts/claude-denied/claude/projects";
-    let file = files(&fixture(name)).into_iter().next().unwrap();
+    let file = transcripts_below(&fixture(name)).into_iter().next().unwrap();
     let text = std::fs::read_to_string(&file).unwrap();
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let id = file.file_stem().unwrap().to_str().unwrap();
@@ -233,7 +232,7 @@ fn a_transcript_grows() {
     write(&path, &first.concat());
     let steps = format!("/api/v1/sessions/{id}/steps");
     let before = stage.until(&steps, |page| page["total"].as_u64().filter(|total| *total > 0));
-    append(&path, &rest.concat());
+    append(&path, rest.concat());
     stage.until(&steps, |page| (page["total"].as_u64()? > before).then_some(()));
 }
 
@@ -241,8 +240,8 @@ fn a_transcript_grows() {
 fn a_recording_and_a_transcript_of_one_session_are_one_row() {
     let stage = Stage::new();
     let folder = fixture("transcripts/claude-denied");
-    let transcript = files(&folder.join("claude/projects")).into_iter().next().unwrap();
-    copy(&folder.join("claude/projects"), &stage.path("transcripts/projects"));
+    let transcript = transcripts_below(&folder.join("claude/projects")).into_iter().next().unwrap();
+    copy_folder(folder.join("claude/projects"), stage.path("transcripts/projects"));
     let id = transcript.file_stem().unwrap().to_str().unwrap().to_owned();
     row(&stage, |row| row["id"] == id.as_str());
     let mut recorder = recorder(&stage, "2026-11-16T06-46-57Z-0a1b2c3d4e");
@@ -303,8 +302,8 @@ fn steps_are_paged() {
 #[test]
 fn the_archive_is_behind_it() {
     let stage = Stage::new();
-    copy(&fixture("transcripts/claude-denied/claude/projects"), &stage.path("transcripts/projects"));
-    let id = files(&stage.path("transcripts/projects"))
+    copy_folder(fixture("transcripts/claude-denied/claude/projects"), stage.path("transcripts/projects"));
+    let id = transcripts_below(&stage.path("transcripts/projects"))
         .into_iter()
         .next()
         .unwrap()
@@ -362,36 +361,18 @@ fn secrets_are_not_in_downloads() {
 }
 
 /// All transcripts below a folder.
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(files(&path));
-        } else if path.extension().is_some_and(|ending| ending == "jsonl") {
-            found.push(path);
-        }
-    }
-    found.sort();
+fn transcripts_below(folder: &Path) -> Vec<PathBuf> {
+    let mut found = files_below(folder);
+    found.retain(|path| path.extension().is_some_and(|ending| ending == "jsonl"));
     found
-}
-
-/// Copies a folder, with everything in it.
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        let to = to.join(path.file_name().unwrap());
-        if path.is_dir() { copy(&path, &to) } else { drop(std::fs::write(&to, std::fs::read(&path).unwrap())) }
-    }
 }
 
 #[test]
 fn what_sub_agents_write_is_no_session_of_its_own() {
     let stage = Stage::new();
     let root = stage.path("transcripts");
-    copy(&fixture("transcripts/claude-subagents/claude/projects"), &root);
-    copy(&fixture("transcripts/codex-subagents/codex"), &root.join("codex"));
+    copy_folder(fixture("transcripts/claude-subagents/claude/projects"), &root);
+    copy_folder(fixture("transcripts/codex-subagents/codex"), root.join("codex"));
     let wanted = ["01a1e4f4-202e-78b3-9357-95885bd9ca01", "01a1e4f4-2517-7d90-8ffc-e67c60be84b4"];
     let wanted: Vec<&str> =
         wanted.into_iter().chain(["0cfbbae1-7eca-4365-9a34-6f3e02867135", "207f0d38-6b7e-4228-a830-88dedeea3215"]).collect();
@@ -437,11 +418,11 @@ fn a_turn_of_a_transcript_counts_from_its_prompt_on() {
     write(&path, &prompt("00"));
     // Its time is long past.
     turns(1, "silent");
-    append(&path, &end("03"));
+    append(&path, end("03"));
     assert_eq!(turns(1, "finished")[0]["duration_ms"], 3_000);
-    append(&path, &prompt("10"));
+    append(&path, prompt("10"));
     turns(2, "silent");
-    append(&path, &end("14"));
+    append(&path, end("14"));
     let all = turns(2, "finished");
     assert_eq!((all[0]["n"].as_u64(), all[1]["n"].as_u64()), (Some(1), Some(2)), "{all:?}");
 }

@@ -4,38 +4,17 @@ use std::fmt::Write as _;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::Value;
 use tapline_recording::Store;
 use tapline_server::{Secret, Server, ServerOptions};
+use tapline_testkit::{HANG, TempFolder, eventually};
 use tokio::sync::oneshot;
 
 pub(crate) const TOKEN: &str = "a-token-of-the-tests-0123456789";
-
-/// Whoever takes longer hangs. No speed is tested by it: a busy machine may be slow.
-const HANG: Duration = Duration::from_secs(180);
-
-/// A folder that goes with the test.
-pub(crate) struct Folder(pub(crate) PathBuf);
-
-impl Folder {
-    pub(crate) fn new() -> Self {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let name = format!("tapline-server-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path.canonicalize().unwrap())
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 /// A server that runs.
 pub(crate) struct Stage {
@@ -43,7 +22,7 @@ pub(crate) struct Stage {
     pub(crate) link: String,
     end: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
-    pub(crate) folder: std::sync::Arc<Folder>,
+    pub(crate) folder: Arc<TempFolder>,
 }
 
 impl Stage {
@@ -52,13 +31,13 @@ impl Stage {
     }
 
     pub(crate) fn with(change: impl FnOnce(&mut ServerOptions) + Send + 'static) -> Self {
-        Self::at(std::sync::Arc::new(Folder::new()), change)
+        Self::at(Arc::new(TempFolder::new()), change)
     }
 
-    pub(crate) fn at(folder: std::sync::Arc<Folder>, change: impl FnOnce(&mut ServerOptions) + Send + 'static) -> Self {
+    pub(crate) fn at(folder: Arc<TempFolder>, change: impl FnOnce(&mut ServerOptions) + Send + 'static) -> Self {
         let mut options = ServerOptions::default();
-        options.store = Store::at(folder.0.join("home"));
-        options.roots = vec![folder.0.join("transcripts"), folder.0.join("home/recordings")];
+        options.store = Store::at(folder.join("home"));
+        options.roots = vec![folder.join("transcripts"), folder.join("home/recordings")];
         options.token = Some(Secret::read(TOKEN).unwrap());
         let (tell, told) = std::sync::mpsc::channel();
         let (end, ended) = oneshot::channel::<()>();
@@ -76,7 +55,7 @@ impl Stage {
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.folder.0.join(name)
+        self.folder.join(name)
     }
 
     /// Sends bytes, and returns everything that comes until the server closes the connection.
@@ -116,14 +95,13 @@ impl Stage {
 
     /// Asks until the answer is as wanted.
     pub(crate) fn until<T>(&self, path: &str, wanted: impl Fn(&Value) -> Option<T>) -> T {
-        for _ in 0..2400 {
-            let answer = self.get(path);
-            if let Some(found) = answer.json().as_ref().and_then(&wanted) {
-                return found;
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        panic!("{path} never became as wanted: {:?}", self.get(path).body);
+        let mut found = None;
+        let is_so = eventually(|| {
+            found = self.get(path).json().as_ref().and_then(&wanted);
+            found.is_some()
+        });
+        assert!(is_so, "{path} never became as wanted: {:?}", self.get(path).body);
+        found.unwrap()
     }
 
     /// Follows a stream of events.
@@ -272,9 +250,4 @@ fn without_chunks(text: &str) -> String {
 pub(crate) fn write(path: &Path, text: &str) {
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
     std::fs::write(path, text).unwrap();
-}
-
-/// Appends to a file.
-pub(crate) fn append(path: &Path, text: &str) {
-    std::fs::OpenOptions::new().append(true).open(path).unwrap().write_all(text.as_bytes()).unwrap();
 }

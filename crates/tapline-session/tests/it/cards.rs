@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 use tapline_session::What;
 use tapline_session::render::html::Cards;
 use tapline_session::step::CallStatus;
+use tapline_testkit::fixture;
 
-use crate::fixtures::{ReadStream, folder, tell_plainly};
+use crate::read_stream::{ReadStream, tell_plainly};
 
 fn cards(told: &ReadStream, partial: bool) -> (Cards, Vec<Vec<usize>>) {
     let mut cards = Cards::default();
@@ -51,7 +52,7 @@ fn a_call_runs_until_nothing_can_follow() {
 #[test]
 fn a_text_grows_in_its_card_and_ends_as_it_would_have_without_its_parts() {
     for name in ["claude-2.1.325/tools-partial.jsonl", "claude-2.0.76/tools-partial.jsonl"] {
-        let told = tell_plainly(&std::fs::read(folder().join(name)).unwrap());
+        let told = tell_plainly(&std::fs::read(fixture(name)).unwrap());
         let ((grown, changed), (whole, _)) = (cards(&told, true), cards(&told, false));
         let shown = |cards: &Cards| cards.iter().map(|card| (card.kind(), card.html())).collect::<Vec<_>>();
         assert_eq!(shown(&grown), shown(&whole), "{name}");

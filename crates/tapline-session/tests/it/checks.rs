@@ -3,7 +3,7 @@
 use tapline_session::check::{CheckReport, Checker};
 use tapline_session::policy::{Policy, PolicyChecker, Violation};
 
-use crate::fixtures::{folder, tell_plainly};
+use crate::read_stream::tell_plainly;
 
 fn check(bytes: &[u8]) -> CheckReport {
     let told = tell_plainly(bytes);
@@ -31,7 +31,7 @@ fn violations(policy: &str, bytes: &[u8]) -> Vec<String> {
 }
 
 fn fixture(name: &str) -> Vec<u8> {
-    std::fs::read(folder().join(name)).unwrap()
+    std::fs::read(tapline_testkit::fixture(name)).unwrap()
 }
 
 #[test]

@@ -3,8 +3,9 @@
 use tapline_protocol::{Agent, InputFormat};
 use tapline_session::step::What;
 use tapline_session::{Category, Ending, Outcome, StreamFormat};
+use tapline_testkit::fixture;
 
-use crate::fixtures::{ReadStream, folder, tell};
+use crate::read_stream::{ReadStream, tell};
 
 const INIT: &str = r#"{"type":"system","subtype":"init","session_id":"s","model":"m","permissionMode":"default"}"#;
 const TEXT: &str =
@@ -123,7 +124,7 @@ fn a_stream_of_nobodys_is_never_a_success() {
 /// that unknown agents may share with known ones.
 #[test]
 fn of_other_programs_none_that_failed_is_called_a_success() {
-    let cases = std::fs::read_to_string(folder().join("cases/others.jsonl")).unwrap();
+    let cases = std::fs::read_to_string(fixture("cases/others.jsonl")).unwrap();
     let (mut failed, mut read_as_claude) = (0, Vec::new());
     for case in cases.lines() {
         let case: serde_json::Value = serde_json::from_str(case).unwrap();

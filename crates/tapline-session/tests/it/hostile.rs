@@ -9,8 +9,9 @@ use tapline_session::render::{
 };
 use tapline_session::text::without_commands;
 use tapline_session::{Step, What};
+use tapline_testkit::fixture;
 
-use crate::fixtures::{PLAIN, ReadStream, folder, show, tell_plainly};
+use crate::read_stream::{PLAIN, ReadStream, show, tell_plainly};
 
 /// Colours, a title, a link, the clipboard, an 8-bit sequence, overwriting, hidden and turned text, markup, a script link.
 const HOSTILE: &str = "\u{1b}[31m\u{1b}]0;t\u{7}\u{1b}]8;;http://x\u{1b}\\\u{1b}]52;c;aGk=\u{7}\u{9b}2J\rover\u{8}\u{0}\u{7f}\u{202e}\u{2066}\u{200f}\u{e0041}<script>alert(1)</script><img src=x onerror=y>\"'&lt;[x](javascript:alert(1))::error::pwn\n::error::pwn\n##[error]pwn\n## pwn\n";
@@ -18,7 +19,7 @@ const HOSTILE: &str = "\u{1b}[31m\u{1b}]0;t\u{7}\u{1b}]8;;http://x\u{1b}\\\u{1b}
 /// Every line of the fixtures with one string replaced, for every string there is; each behind an init and a call,
 /// so that answers find theirs.
 fn poisoned() -> impl Iterator<Item = (String, String)> {
-    let folder = folder().join("events");
+    let folder = fixture("events");
     let names = ["claude-catalogue.jsonl", "codex-catalogue.jsonl", "control.jsonl", "older-shapes.jsonl"];
     let lines: Vec<String> = names
         .iter()

@@ -1,52 +1,53 @@
 //! Tests of the session: the contract's cases, every fixture in every format, hostile text in every field.
 
 #[cfg(test)]
-mod cards;
+mod allow_rules;
 #[cfg(test)]
-mod cases;
+mod cards;
 #[cfg(test)]
 mod checks;
 #[cfg(test)]
-mod corners;
+mod contract_cases;
 #[cfg(test)]
-mod covering;
+mod deny_rules;
 #[cfg(test)]
 mod dialects;
 #[cfg(test)]
-mod fixtures;
-#[cfg(test)]
-mod growth;
-#[cfg(test)]
 mod hostile;
 #[cfg(test)]
-mod mistakes;
+mod linear_time;
+#[cfg(test)]
+mod markdown;
 #[cfg(test)]
 mod mutations;
 #[cfg(test)]
-mod narrow;
+mod narrow_terminal;
 #[cfg(test)]
 #[cfg(target_os = "linux")] // its sandbox needs namespaces
 mod oracle;
 #[cfg(test)]
+#[cfg(feature = "otlp")]
 mod otlp;
 #[cfg(test)]
 mod page;
 #[cfg(test)]
+mod permission_rules;
+#[cfg(test)]
 mod permissions;
-mod policies;
+mod policy_mistakes;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]
-mod prose;
+mod read_stream;
 #[cfg(test)]
-mod rules;
+mod regressions;
+#[cfg(test)]
+mod round_trip;
+#[cfg(test)]
+mod rule_mistakes;
 #[cfg(test)]
 mod signals;
 #[cfg(test)]
 mod snapshots;
 #[cfg(test)]
 mod times;
-#[cfg(test)]
-mod values;
-#[cfg(test)]
-mod ways;

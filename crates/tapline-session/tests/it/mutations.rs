@@ -6,9 +6,10 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 use tapline_protocol::{Agent, InputFormat};
 use tapline_session::Ending;
+use tapline_testkit::fixture;
 
-use crate::fixtures::{folder, tell};
-use crate::values::reads_back;
+use crate::read_stream::tell;
+use crate::round_trip::reads_back;
 
 const STREAMS: &[&str] = &[
     "claude-1.0.128/tools.jsonl",
@@ -160,11 +161,11 @@ fn keeps_the_contract(report: &Value, bytes: &[u8], agent: Option<Agent>) {
 
 #[test]
 fn damaged_streams_keep_the_contract() {
-    let count = std::env::var("TAPLINE_MUTATIONS").ok().and_then(|count| count.parse().ok()).unwrap_or(800_u64);
+    let count = std::env::var("TAPLINE_MUTATIONS").ok().and_then(|count| count.parse().ok()).unwrap_or(200_u64);
     let streams: Vec<Vec<Vec<u8>>> = STREAMS
         .iter()
         .map(|name| {
-            let bytes = std::fs::read(folder().join(name)).unwrap();
+            let bytes = std::fs::read(fixture(name)).unwrap();
             bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect()
         })
         .collect();

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 use sandbox::run_each;
 
-use crate::ways::ways;
+use crate::deny_rules::ways;
 
 /// The list is honest: bash runs `rm` for each of them.
 #[test]

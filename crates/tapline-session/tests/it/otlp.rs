@@ -9,13 +9,11 @@ use tapline_session::otlp::{
     encode_traces,
 };
 use tapline_session::{Fold, Step, What};
-
-use crate::fixtures::folder;
+use tapline_testkit::fixture;
 
 /// Every fixture that is a stream.
 fn streams() -> Vec<PathBuf> {
-    let folders =
-        ["claude-1.0.128", "claude-2.0.76", "claude-2.1.325", "codex-0.166.0", "events"].map(|name| folder().join(name));
+    let folders = ["claude-1.0.128", "claude-2.0.76", "claude-2.1.325", "codex-0.166.0", "events"].map(fixture);
     let files = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()));
     files.filter(|path| path.extension().is_some_and(|ending| ending == "jsonl")).collect()
 }

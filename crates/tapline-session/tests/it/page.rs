@@ -5,11 +5,12 @@ use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 use tapline_session::render::RenderAs;
 use tapline_session::render::html::{CONTENT_POLICY, STYLE};
+use tapline_testkit::fixture;
 
-use crate::fixtures::{folder, show, tell_plainly};
+use crate::read_stream::{show, tell_plainly};
 
-fn page(fixture: &str) -> String {
-    show(&tell_plainly(&std::fs::read(folder().join(fixture)).unwrap()), RenderAs::Html)
+fn page(name: &str) -> String {
+    show(&tell_plainly(&std::fs::read(fixture(name)).unwrap()), RenderAs::Html)
 }
 
 /// What stands between these tags, each time.

@@ -5,8 +5,9 @@ use serde_json::Value;
 use tapline_protocol::InputFormat;
 use tapline_session::Ending;
 use tapline_session::render::RenderAs;
+use tapline_testkit::fixture;
 
-use crate::fixtures::{folder, show, tell, tell_plainly};
+use crate::read_stream::{show, tell, tell_plainly};
 
 fn streams() -> Vec<Vec<u8>> {
     let names = [
@@ -15,7 +16,7 @@ fn streams() -> Vec<Vec<u8>> {
         "codex-0.166.0/tools.jsonl",
         "events/claude-catalogue.jsonl",
     ];
-    names.iter().map(|name| std::fs::read(folder().join(name)).unwrap()).collect()
+    names.iter().map(|name| std::fs::read(fixture(name)).unwrap()).collect()
 }
 
 /// Everything that can be made of a stream is made of it.

@@ -3,7 +3,7 @@
 use insta::{assert_snapshot, glob};
 use tapline_session::render::{Hints, RenderAs, Style, TerminalOptions, render_summary};
 
-use crate::fixtures::{PLAIN, show, tell_plainly};
+use crate::read_stream::{PLAIN, show, tell_plainly};
 
 /// A snapshot of this view of every stream.
 fn snapshot(name: &str, view: impl Fn(&[u8]) -> String) {

@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 use tapline_protocol::{Agent, Decoder, Moment, Record};
 use tapline_session::render::{RenderAs, Style, TerminalOptions, Times};
 use tapline_session::{Collector, Ending, Fold, Host, Run, StreamFormat};
+use tapline_testkit::fixture;
 
-use crate::fixtures::{PLAIN, ReadStream, folder, screen, show, tell_plainly};
+use crate::read_stream::{PLAIN, ReadStream, screen, show, tell_plainly};
 
 const START: Moment = Moment::from_millis(1_700_000_000_000);
 
@@ -268,7 +269,7 @@ fn text_that_is_typed_has_its_times_too() {
 #[test]
 fn a_stream_without_times_looks_the_same_with_them() {
     for name in ["claude-2.1.325/tools.jsonl", "codex-0.166.0/tools.jsonl"] {
-        let told = tell_plainly(&std::fs::read(folder().join(name)).unwrap());
+        let told = tell_plainly(&std::fs::read(fixture(name)).unwrap());
         for live in [false, true] {
             let options = TerminalOptions { live, width: Some(80), ..PLAIN };
             let asked = TerminalOptions { times: Times::SinceFirst, ..options };

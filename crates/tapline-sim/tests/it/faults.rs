@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tapline_sim::Sim;
+use tapline_testkit::wait_until;
 
 use crate::client::{ask, ask_responses, messages, send};
 
@@ -113,9 +114,7 @@ fn a_sim_that_is_dropped_leaves_nobody_waiting() {
             .unwrap();
             std::io::Read::read_to_end(&mut stream, &mut Vec::new())
         });
-        while sim.requests().is_empty() {
-            std::thread::yield_now();
-        }
+        wait_until("the model is asked", || !sim.requests().is_empty());
         drop(sim);
         let _ = waiting.join().unwrap();
     });
@@ -130,9 +129,7 @@ fn no_answer_at_all() {
     let ask = |number: usize, patience: Option<Duration>| {
         let mut stream = std::net::TcpStream::connect(sim.address()).unwrap();
         write!(stream, "POST /v1/messages HTTP/1.1\r\nhost: sim\r\ncontent-length: {}\r\n\r\n{body}", body.len()).unwrap();
-        while sim.requests().len() < number {
-            std::thread::yield_now();
-        }
+        wait_until("the model is asked", || sim.requests().len() >= number);
         stream.set_read_timeout(patience).unwrap();
         let mut got = Vec::new();
         let ended = stream.read_to_end(&mut got).is_ok();

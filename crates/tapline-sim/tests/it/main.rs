@@ -1,18 +1,18 @@
 //! Tests of the scripted model and of the agent that replays, from outside: over a socket, through pipes.
 
 #[cfg(test)]
-mod choosing;
-#[cfg(test)]
 mod client;
 #[cfg(test)]
-mod faking;
+mod fake_agent;
 #[cfg(test)]
 mod faults;
 #[cfg(test)]
+mod model_api;
+#[cfg(test)]
 mod recordings;
 #[cfg(test)]
-mod replaying;
+mod replay;
 #[cfg(test)]
 mod scenarios;
 #[cfg(test)]
-mod serving;
+mod turn_choice;

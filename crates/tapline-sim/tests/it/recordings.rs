@@ -2,34 +2,12 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use tapline_recording::{End, Meta, Recorder, Recording, Stream, Sync};
 use tapline_sim::{HostEnds, Played, ReplayOptions, replay};
-
-/// A folder that goes with the test.
-pub(crate) struct Folder(PathBuf);
-
-impl Folder {
-    pub(crate) fn new() -> Self {
-        use std::hash::{BuildHasher as _, RandomState};
-        let name = format!("tapline-test-{:016x}", RandomState::new().hash_one(std::thread::current().id()));
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    pub(crate) fn join(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+use tapline_testkit::fixture;
 
 /// What is said between host and agent: `>` to the agent, `<` from it, `!` from it beside.
 pub(crate) fn record(folder: &Path, said: &[(char, String)], end: &End) {
@@ -58,8 +36,7 @@ pub(crate) fn record_every(gap: Duration, folder: &Path, said: &[(char, String)]
 
 /// An SDK's session with a real Claude Code: permissions, a hook, a tool of the host's, model and mode changes, an interrupt.
 pub(crate) fn conversation() -> Vec<(char, String)> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/claude-2.1.325/control-both-ways.tee");
-    let text = std::fs::read_to_string(path).unwrap();
+    let text = std::fs::read_to_string(fixture("claude-2.1.325/control-both-ways.tee")).unwrap();
     let said = |line: &str| (line.chars().next().unwrap(), format!("{}\n", &line[2..]));
     text.lines().map(said).collect()
 }

@@ -1,6 +1,7 @@
 //! Scenarios: the example works, wrong ones are refused with line and reason, JSON says the same as TOML.
 
 use tapline_sim::{EXAMPLE, Scenario, ScriptedBlock, Sim};
+use tapline_testkit::TempFolder;
 
 #[test]
 fn the_example_is_a_scenario() {
@@ -52,10 +53,9 @@ fn wrong_ones_are_refused_with_line_and_reason() {
 
 #[test]
 fn a_home_of_somebodys_is_not_written_over() {
-    let home = std::env::temp_dir().join(format!("tapline-home-{}", std::process::id()));
-    std::fs::create_dir_all(home.join(".codex")).unwrap();
-    std::fs::write(home.join(".codex/config.toml"), "model = \"mine\"\n").unwrap();
-    let options = || tapline_sim::SimOptions { home: Some(home.clone()), ..tapline_sim::SimOptions::default() };
+    let home = TempFolder::new();
+    home.write(".codex/config.toml", "model = \"mine\"\n");
+    let options = || tapline_sim::SimOptions { home: Some(home.to_owned()), ..tapline_sim::SimOptions::default() };
     let error = Sim::start_with(Scenario::default(), options()).unwrap_err().to_string();
     assert!(error.contains("config.toml") && error.contains("another folder"), "{error}");
     assert_eq!(std::fs::read_to_string(home.join(".codex/config.toml")).unwrap(), "model = \"mine\"\n");
@@ -65,7 +65,6 @@ fn a_home_of_somebodys_is_not_written_over() {
         drop(Sim::start_with(Scenario::default(), options()).unwrap());
     }
     assert!(home.join(".codex/config.toml").is_file());
-    std::fs::remove_dir_all(home).unwrap();
 }
 
 #[test]

@@ -19,16 +19,16 @@ fn asked(session: &str, folder: &str, branch: &str, text: &str) -> String {
 
 #[test]
 fn a_text_is_found_below_every_folder_that_has_it() {
-    let folder = Folder::new();
-    let (one, other) = (folder.0.join("one"), folder.0.join("other"));
+    let folder = TempFolder::new();
+    let (one, other) = (folder.join("one"), folder.join("other"));
     let text = [prompt("s1", 1, "find the zebra")];
-    folder.write("one/s1.jsonl", &text);
-    folder.write("other/s1.jsonl", &text);
-    let mut index = TextIndex::open(&folder.0.join("index")).unwrap();
+    write(&folder, "one/s1.jsonl", &text);
+    write(&folder, "other/s1.jsonl", &text);
+    let mut index = TextIndex::open(&folder.join("index")).unwrap();
     update(&mut index, &one);
     assert_eq!(below(&index, "zebra", &other), [""; 0], "not read yet");
     update(&mut index, &other);
-    for path in [&one, &other, &folder.0] {
+    for path in [one.as_path(), &other, &folder] {
         assert_eq!(below(&index, "zebra", path), ["s1 prompt : find the [zebra]"], "{}", path.display());
     }
     fs::remove_dir_all(&one).unwrap();
@@ -39,23 +39,23 @@ fn a_text_is_found_below_every_folder_that_has_it() {
 
 #[test]
 fn a_rewritten_file_takes_no_text_away_that_another_one_has() {
-    let folder = Folder::new();
+    let folder = TempFolder::new();
     let shared = |session: &str| asked(session, "/x", "main", "find the zebra");
-    folder.write("s1.jsonl", &[shared("s1")]);
-    folder.write("fork.jsonl", &[shared("s2")]);
-    let mut index = TextIndex::open(&folder.0.join("index")).unwrap();
-    update(&mut index, &folder.0);
-    folder.write("s1.jsonl", &[prompt("s1", 2, "lion")]);
-    update(&mut index, &folder.0);
+    write(&folder, "s1.jsonl", &[shared("s1")]);
+    write(&folder, "fork.jsonl", &[shared("s2")]);
+    let mut index = TextIndex::open(&folder.join("index")).unwrap();
+    update(&mut index, &folder);
+    write(&folder, "s1.jsonl", &[prompt("s1", 2, "lion")]);
+    update(&mut index, &folder);
     assert_eq!(lines(&search(&index, "zebra")), ["s2 prompt : find the [zebra]"]);
     // The same within one session: the text goes with its last file.
-    folder.write("copy.jsonl", &[shared("s2")]);
-    update(&mut index, &folder.0);
-    folder.write("fork.jsonl", &[prompt("s2", 3, "the tiger")]);
-    update(&mut index, &folder.0);
+    write(&folder, "copy.jsonl", &[shared("s2")]);
+    update(&mut index, &folder);
+    write(&folder, "fork.jsonl", &[prompt("s2", 3, "the tiger")]);
+    update(&mut index, &folder);
     assert_eq!(lines(&search(&index, "zebra")), ["s2 prompt : find the [zebra]"]);
-    folder.write("copy.jsonl", &[prompt("s2", 4, "the bear")]);
-    update(&mut index, &folder.0);
+    write(&folder, "copy.jsonl", &[prompt("s2", 4, "the bear")]);
+    update(&mut index, &folder);
     assert!(search(&index, "zebra").is_empty());
     for (word, hits) in [("lion", 1), ("tiger", 1), ("bear", 1)] {
         assert_eq!(lines(&search(&index, word)).len(), hits, "{word}");
@@ -64,12 +64,12 @@ fn a_rewritten_file_takes_no_text_away_that_another_one_has() {
 
 #[test]
 fn a_text_is_found_by_what_holds_for_any_session_that_has_it() {
-    let folder = Folder::new();
-    folder.write("s1.jsonl", &[asked("s1", "/home/dev/shop", "main", "find the zebra")]);
+    let folder = TempFolder::new();
+    write(&folder, "s1.jsonl", &[asked("s1", "/home/dev/shop", "main", "find the zebra")]);
     let mut index = TextIndex::in_memory().unwrap();
-    update(&mut index, &folder.0);
-    folder.write("s2.jsonl", &[asked("s2", "/home/dev/bank", "fix", "find the zebra")]);
-    update(&mut index, &folder.0);
+    update(&mut index, &folder);
+    write(&folder, "s2.jsonl", &[asked("s2", "/home/dev/bank", "fix", "find the zebra")]);
+    update(&mut index, &folder);
     let sessions = |query: &str| search(&index, query).into_iter().map(|found| found.id).collect::<Vec<_>>();
     for (query, wanted) in [
         ("zebra", &["s1"][..]),
@@ -84,31 +84,32 @@ fn a_text_is_found_by_what_holds_for_any_session_that_has_it() {
     ] {
         assert_eq!(sessions(query), wanted, "{query}");
     }
-    assert_eq!(below(&index, "zebra", &folder.0.join("s2.jsonl")), ["s2 prompt : find the [zebra]"]);
+    assert_eq!(below(&index, "zebra", &folder.join("s2.jsonl")), ["s2 prompt : find the [zebra]"]);
 }
 
 #[test]
 fn many_hits_elsewhere_do_not_hide_what_is_asked_for() {
-    let folder = Folder::new();
+    let folder = TempFolder::new();
     let many: Vec<String> = (10..3_000).map(|number| said(&format!("s{number}"), 99, &format!("needle {number}"))).collect();
-    folder.write("big/a.jsonl", &many);
+    write(&folder, "big/a.jsonl", &many);
     let more: Vec<String> = (10..3_000).map(|number| said(&format!("t{number}"), 99, &format!("needle {number}"))).collect();
-    folder.write("big/b.jsonl", &more);
-    folder.write("small/old.jsonl", &[prompt("old", 1, "needle")]);
-    let index = indexed(&folder.0);
-    assert_eq!(below(&index, "needle", &folder.0.join("small")), ["old prompt : [needle]"]);
+    write(&folder, "big/b.jsonl", &more);
+    write(&folder, "small/old.jsonl", &[prompt("old", 1, "needle")]);
+    let index = indexed(&folder);
+    assert_eq!(below(&index, "needle", &folder.join("small")), ["old prompt : [needle]"]);
 }
 
 #[test]
 fn calls_of_other_sessions_with_the_same_id_are_other_calls() {
-    let folder = Folder::new();
+    let folder = TempFolder::new();
     let session = |session: &str, tool: &str, text: &str| {
         let line = |kind: &str, block: serde_json::Value| {
             json!({ "type": kind, "sessionId": session, "uuid": kind, "timestamp": time(1), "cwd": "/x",
                 "message": { "id": format!("m{session}"), "role": kind, "content": [block] } })
             .to_string()
         };
-        folder.write(
+        write(
+            &folder,
             &format!("{session}.jsonl"),
             &[
                 line("assistant", json!({ "type": "tool_use", "id": "call_0", "name": tool, "input": { "text": text } })),
@@ -118,7 +119,7 @@ fn calls_of_other_sessions_with_the_same_id_are_other_calls() {
     };
     session("s1", "Bash", "zebra");
     session("s2", "Read", "lion");
-    let index = indexed(&folder.0);
+    let index = indexed(&folder);
     assert_eq!(lines(&search(&index, "zebra is:output")), ["s1 output Bash: [zebra] done"]);
     assert_eq!(lines(&search(&index, "lion is:output")), ["s2 output Read: [lion] done"]);
     assert_eq!(lines(&search(&index, "lion is:call")), ["s2 call Read: [lion]"]);
@@ -136,15 +137,15 @@ fn a_stream_and_its_transcript_are_one_session_and_the_transcript_knows_more() {
     let stream = [init.to_string(), said(&json!({ "session_id": "s1" }))];
     let transcript = [said(&json!({ "sessionId": "s1", "uuid": "a", "timestamp": time(1), "cwd": "/x", "gitBranch": "main" }))];
     for stream_first in [true, false] {
-        let folder = Folder::new();
+        let folder = TempFolder::new();
         let mut index = TextIndex::in_memory().unwrap();
         let mut add = |is_stream: bool| {
             if is_stream {
-                folder.write("stream.jsonl", &stream);
+                write(&folder, "stream.jsonl", &stream);
             } else {
-                folder.write("transcript.jsonl", &transcript);
+                write(&folder, "transcript.jsonl", &transcript);
             }
-            update(&mut index, &folder.0);
+            update(&mut index, &folder);
         };
         add(stream_first);
         add(!stream_first);
@@ -158,16 +159,16 @@ fn a_stream_and_its_transcript_are_one_session_and_the_transcript_knows_more() {
 
 #[test]
 fn the_newest_session_comes_first_by_the_times_that_are_shown() {
-    let folder = Folder::new();
+    let folder = TempFolder::new();
     // The stream has no times: it is as new as its file. Its session said it long ago.
     let init = json!({ "type": "system", "subtype": "init", "session_id": "s1", "model": "m", "cwd": "/home/dev/shop" });
     let message =
         json!({ "id": "msg_s1_1", "model": "m", "role": "assistant", "content": [{ "type": "text", "text": "the zebra" }] });
     let stream = json!({ "type": "assistant", "session_id": "s1", "uuid": "a1", "message": message });
-    folder.write("stream.jsonl", &[init.to_string(), stream.to_string()]);
-    folder.write("s1.jsonl", &[said("s1", 1, "the zebra")]);
-    folder.write("s2.jsonl", &[said("s2", 30, "a zebra"), said("s2", 31, "one more zebra")]);
-    let index = indexed(&folder.0);
+    write(&folder, "stream.jsonl", &[init.to_string(), stream.to_string()]);
+    write(&folder, "s1.jsonl", &[said("s1", 1, "the zebra")]);
+    write(&folder, "s2.jsonl", &[said("s2", 30, "a zebra"), said("s2", 31, "one more zebra")]);
+    let index = indexed(&folder);
     let found = search(&index, "zebra");
     assert_eq!(
         lines(&found),
@@ -182,11 +183,11 @@ fn the_newest_session_comes_first_by_the_times_that_are_shown() {
 
 #[test]
 fn a_title_is_the_first_prompt_or_what_somebody_gave_and_no_summary_of_another_session() {
-    let folder = Folder::new();
+    let folder = TempFolder::new();
     let summary = json!({ "type": "summary", "summary": "Another session", "leafUuid": "x" }).to_string();
-    folder.write("s1.jsonl", &[summary.clone(), prompt("s1", 1, "find the zebra"), summary]);
+    write(&folder, "s1.jsonl", &[summary.clone(), prompt("s1", 1, "find the zebra"), summary]);
     let given = json!({ "type": "custom-title", "customTitle": "Animals", "sessionId": "s2" }).to_string();
-    folder.write("s2.jsonl", &[prompt("s2", 2, "find the zebra again"), given]);
-    let titles = search(&indexed(&folder.0), "zebra").into_iter().map(|session| session.title);
+    write(&folder, "s2.jsonl", &[prompt("s2", 2, "find the zebra again"), given]);
+    let titles = search(&indexed(&folder), "zebra").into_iter().map(|session| session.title);
     assert_eq!(titles.collect::<Vec<_>>(), ["Animals", "find the zebra"]);
 }

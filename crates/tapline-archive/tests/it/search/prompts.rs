@@ -14,7 +14,7 @@ const TEXT: &[&str] = &["codex", "exec", "--json", "-"];
 const BEGAN: u64 = 1_793_000_000;
 
 /// A recording that is being written.
-fn begun(folder: &Folder, name: &str, argv: &[&str]) -> Recorder {
+fn begun(folder: &TempFolder, name: &str, argv: &[&str]) -> Recorder {
     let meta = Meta {
         schema: 1,
         agent: argv.first().map(ToString::to_string),
@@ -22,10 +22,10 @@ fn begun(folder: &Folder, name: &str, argv: &[&str]) -> Recorder {
         started_ms: Some(tapline_protocol::Moment::from_millis(BEGAN * 1_000)),
         ..Meta::default()
     };
-    Recorder::create(&folder.0.join(name), &meta, Sync::EverySecond).unwrap()
+    Recorder::create(&folder.join(name), &meta, Sync::EverySecond).unwrap()
 }
 
-fn recorded(folder: &Folder, name: &str, argv: &[&str], sent: &[u8], output: &str) {
+fn recorded(folder: &TempFolder, name: &str, argv: &[&str], sent: &[u8], output: &str) {
     let mut recorder = begun(folder, name, argv);
     recorder.write_at(Stream::Stdin, sent, Duration::ZERO);
     recorder.write_at(Stream::Stdout, output.as_bytes(), Duration::from_secs(1));
@@ -69,7 +69,7 @@ fn only(path: &Path) -> (String, u64) {
 
 #[test]
 fn messages_that_were_sent_are_prompts_of_the_session() {
-    let folder = Folder::new();
+    let folder = TempFolder::new();
     let mut recorder = begun(&folder, "run", MESSAGES);
     let control =
         "{\"type\":\"control_request\",\"request_id\":\"1\",\"request\":{\"subtype\":\"initialize\",\"prompt\":\"zebra\"}}\n";
@@ -79,32 +79,32 @@ fn messages_that_were_sent_are_prompts_of_the_session() {
     recorder.write_at(Stream::Stdin, message("and the second zebra").as_bytes(), Duration::from_secs(60));
     recorder.write_at(Stream::Stdout, claude("s1", "two").as_bytes(), Duration::from_secs(61));
     recorder.finish(&End { exit_code: Some(0), ..End::default() }).unwrap();
-    let index = indexed(&folder.0);
+    let index = indexed(&folder);
     let found = search(&index, "zebra project:shop session:s1 is:prompt");
     assert_eq!(lines(&found), ["s1 prompt : and the second [zebra]", "s1 prompt : find the [zebra] in the shop"]);
     assert_eq!((found[0].title.as_str(), found[0].more), ("find the zebra", 0));
-    let stdin = folder.0.join("run/stdin");
+    let stdin = folder.join("run/stdin");
     let hits: Vec<_> = found[0].hits.iter().map(|hit| (hit.time, hit.path.clone())).collect();
     assert_eq!(hits, [(BEGAN + 60, stdin.clone()), (BEGAN + 1, stdin.clone())]);
     // The offset is that of its line.
     let at = usize::try_from(found[0].hits[0].offset).unwrap();
     assert_eq!(fs::read_to_string(&stdin).unwrap()[at..], message("and the second zebra"));
-    assert_eq!(only(&folder.0), ("find the zebra".to_owned(), 2));
+    assert_eq!(only(&folder), ("find the zebra".to_owned(), 2));
 }
 
 #[test]
 fn a_text_that_was_sent_is_one_prompt() {
-    let folder = Folder::new();
+    let folder = TempFolder::new();
     recorded(&folder, "run", TEXT, b"find the zebra\n\nand {\"the\": \"lion\"}\n", &codex("c1"));
-    let index = indexed(&folder.0);
+    let index = indexed(&folder);
     assert_eq!(lines(&search(&index, "zebra lion")), ["c1 prompt : find the [zebra] and {\"the\": \"[lion]\"}"]);
-    assert_eq!(only(&folder.0), ("find the zebra".to_owned(), 1));
+    assert_eq!(only(&folder), ("find the zebra".to_owned(), 1));
     // A recording whose output names no session is one of its own.
     let error = "{\"type\":\"error\",\"message\":\"no login\"}\n";
     for name in ["one", "other"] {
         recorded(&folder, name, TEXT, b"find the tiger", error);
     }
-    let index = indexed(&folder.0);
+    let index = indexed(&folder);
     assert_eq!(search(&index, "tiger").len(), 2);
 }
 
@@ -114,9 +114,9 @@ fn a_prompt_on_the_command_line_is_found_and_is_the_title() {
         (&["claude", "-p", "--output-format", "stream-json", "\nfind the zebra\nin the shop"][..], claude("s1", "one")),
         (&["codex", "exec", "--json", "\nfind the zebra\nin the shop"], codex("s1")),
     ] {
-        let folder = Folder::new();
-        let all = folder.0.join("all");
-        let mut index = TextIndex::open(&folder.0.join("index")).unwrap();
+        let folder = TempFolder::new();
+        let all = folder.join("all");
+        let mut index = TextIndex::open(&folder.join("index")).unwrap();
         let mut sessions = Index::in_memory().unwrap();
         let mut recorder = begun(&folder, "all/run", argv);
         let found = |index: &TextIndex| {
@@ -138,17 +138,17 @@ fn a_prompt_on_the_command_line_is_found_and_is_the_title() {
 
 #[test]
 fn what_is_piped_to_a_command_with_a_prompt_is_found_and_no_further_prompt() {
-    let folder = Folder::new();
+    let folder = TempFolder::new();
     recorded(&folder, "run", &["claude", "-p", "find the zebra"], b"lions and tigers\n", &claude("s1", "one"));
-    let index = indexed(&folder.0);
+    let index = indexed(&folder);
     for word in ["zebra", "tigers"] {
         assert_eq!(search(&index, &format!("{word} is:prompt")).len(), 1, "{word}");
     }
-    assert_eq!(only(&folder.0), ("find the zebra".to_owned(), 1));
+    assert_eq!(only(&folder), ("find the zebra".to_owned(), 1));
     // An agent that takes messages takes nothing else.
-    let folder = Folder::new();
+    let folder = TempFolder::new();
     recorded(&folder, "run", &[MESSAGES, &["find the zebra"]].concat(), message("a lion").as_bytes(), &claude("s1", "one"));
-    assert_eq!(only(&folder.0), ("a lion".to_owned(), 1));
+    assert_eq!(only(&folder), ("a lion".to_owned(), 1));
 }
 
 #[test]
@@ -160,19 +160,19 @@ fn a_transcript_and_a_recording_of_a_session_have_a_prompt_once() {
     ]
     .map(|line| line.to_string());
     for transcript_first in [true, false] {
-        let folder = Folder::new();
-        let mut index = TextIndex::open(&folder.0.join("index")).unwrap();
+        let folder = TempFolder::new();
+        let mut index = TextIndex::open(&folder.join("index")).unwrap();
         let mut sessions = Index::in_memory().unwrap();
         for written in [transcript_first, !transcript_first] {
             if written {
-                folder.write("all/s1.jsonl", &transcript);
-                folder.write("all/c1.jsonl", &rollout);
+                write(&folder, "all/s1.jsonl", &transcript);
+                write(&folder, "all/c1.jsonl", &rollout);
             } else {
                 recorded(&folder, "all/run", MESSAGES, message("find the zebra").as_bytes(), &claude("s1", "one"));
                 recorded(&folder, "all/other", TEXT, b"find the zebra\n", &codex("c1"));
             }
-            update(&mut index, &folder.0.join("all"));
-            listed(&mut sessions, &folder.0.join("all"));
+            update(&mut index, &folder.join("all"));
+            listed(&mut sessions, &folder.join("all"));
         }
         let found = search(&index, "zebra is:prompt");
         let mut hits = lines(&found);
@@ -187,22 +187,22 @@ fn a_transcript_and_a_recording_of_a_session_have_a_prompt_once() {
         few.hits = 3;
         let found = search_with(&index, "zebra session:s1", &few).sessions;
         assert_eq!((found[0].hits.len(), found[0].more), (3, 0), "{transcript_first}: {found:?}");
-        let listed = listed(&mut sessions, &folder.0.join("all"));
+        let listed = listed(&mut sessions, &folder.join("all"));
         let titles: Vec<_> = listed.iter().map(|session| (session.facts.title.as_str(), session.facts.prompts)).collect();
         assert_eq!(titles, [("find the zebra", 1); 2]);
         // The recording still has it when the transcript is gone.
-        fs::remove_file(folder.0.join("all/s1.jsonl")).unwrap();
+        fs::remove_file(folder.join("all/s1.jsonl")).unwrap();
         let found = search(&index, "zebra is:prompt session:s1");
         assert_eq!(lines(&found), ["s1 prompt : find the [zebra]"], "{transcript_first}");
-        assert_eq!(found[0].hits[0].path, folder.0.join("all/run/stdin"));
+        assert_eq!(found[0].hits[0].path, folder.join("all/run/stdin"));
     }
 }
 
 #[test]
 fn what_is_sent_later_is_found_later() {
-    let folder = Folder::new();
+    let folder = TempFolder::new();
     let mut recorder = begun(&folder, "all/run", MESSAGES);
-    let mut index = TextIndex::open(&folder.0.join("index")).unwrap();
+    let mut index = TextIndex::open(&folder.join("index")).unwrap();
     let mut sessions = Index::in_memory().unwrap();
     for (number, word) in (1_u64..).zip(["zebra", "lion", "tiger"]) {
         let sent = message(&format!("find the {word}"));
@@ -210,10 +210,10 @@ fn what_is_sent_later_is_found_later() {
         let (now, later) = sent.split_at(if word == "lion" { 20 } else { sent.len() });
         recorder.write_at(Stream::Stdin, now.as_bytes(), Duration::from_secs(number));
         recorder.write_at(Stream::Stdout, claude("s1", word).as_bytes(), Duration::from_secs(number));
-        update(&mut index, &folder.0.join("all"));
+        update(&mut index, &folder.join("all"));
         let whole = if later.is_empty() { number } else { number - 1 };
         assert_eq!(lines(&search(&index, "find is:prompt")).len() as u64, whole);
-        let listed = listed(&mut sessions, &folder.0.join("all"));
+        let listed = listed(&mut sessions, &folder.join("all"));
         assert_eq!((listed[0].facts.title.as_str(), listed[0].facts.prompts), ("find the zebra", whole));
         recorder.write_at(Stream::Stdin, later.as_bytes(), Duration::from_secs(number));
     }
@@ -224,7 +224,7 @@ fn what_is_sent_later_is_found_later() {
 
 #[test]
 fn any_input_is_read_and_takes_no_more_than_it_may() {
-    let folder = Folder::new();
+    let folder = TempFolder::new();
     let long = message(&"much ".repeat(4 << 20));
     assert!(long.len() > 16 << 20);
     let mut sent = b"\xff\xfe{\"type\":\"user\"\n\0\0\0\n[]\n{\"type\":\"user\",\"message\":{\"content\":7}}\n".to_vec();
@@ -241,13 +241,13 @@ fn any_input_is_read_and_takes_no_more_than_it_may() {
     recorded(&folder, "large", TEXT, &large, &codex("c2"));
     recorded(&folder, "empty", TEXT, b" \n", &codex("c3"));
     recorded(&folder, "none", TEXT, b"zebra", &codex("c4"));
-    fs::remove_file(folder.0.join("none/stdin")).unwrap();
-    let index = indexed(&folder.0);
+    fs::remove_file(folder.join("none/stdin")).unwrap();
+    let index = indexed(&folder);
     let mut hits: Vec<String> = search(&index, "zebra is:prompt").iter().map(|session| session.id.clone()).collect();
     hits.sort_unstable();
     assert_eq!(hits, ["c1", "c2", "s1"]);
     assert!(search(&index, "giraffe").is_empty() && search(&index, "lion").is_empty() && search(&index, "much").is_empty());
-    let mut listed = listed(&mut Index::in_memory().unwrap(), &folder.0);
+    let mut listed = listed(&mut Index::in_memory().unwrap(), &folder);
     listed.sort_by(|one, other| one.facts.id.cmp(&other.facts.id));
     let titles: Vec<_> = listed.iter().map(|session| (&*session.facts.id, session.facts.prompts)).collect();
     assert_eq!(titles, [("c1", 1), ("c2", 1), ("c3", 0), ("c4", 0), ("s1", 1)]);
@@ -256,12 +256,12 @@ fn any_input_is_read_and_takes_no_more_than_it_may() {
 
 #[test]
 fn a_prompt_is_shown_without_its_secrets() {
-    let folder = Folder::new();
+    let folder = TempFolder::new();
     let key = format!("sk-ant-api03-{}", "a1B2".repeat(20));
     recorded(&folder, "run", MESSAGES, message(&format!("zebra {key}")).as_bytes(), &claude("s1", "one"));
     recorded(&folder, "other", TEXT, format!("zebra {key}").as_bytes(), &codex("c1"));
     recorded(&folder, "command", &["codex", "exec", &format!("zebra {key}")], b"", &codex("c2"));
-    let found = lines(&search(&indexed(&folder.0), "zebra is:prompt"));
+    let found = lines(&search(&indexed(&folder), "zebra is:prompt"));
     assert_eq!(found.len(), 3);
     assert!(found.iter().all(|line| line.contains("[zebra] [redacted") && !line.contains("a1B2")), "{found:?}");
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use syn::visit::{self, Visit};
 use syn::{Attribute, File, ItemMod, ItemUse, UseTree};
-
-use crate::tapline::root;
+use tapline_testkit::files::files_below;
+use tapline_testkit::root;
 
 /// The module of a file: `["redact", "scan"]`; the crate's root is empty.
 type Module = Vec<String>;
@@ -180,8 +180,7 @@ fn reaches(edges: &BTreeMap<String, BTreeMap<String, String>>, from: &str, to: &
 /// The files of a crate, by their modules.
 fn files_of(crate_folder: &Path) -> BTreeMap<Module, String> {
     let folder = crate_folder.join("src");
-    let mut paths = Vec::new();
-    super::files(&folder, &mut paths);
+    let paths = files_below(&folder);
     let sources = paths.iter().filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
     let read = |path: &PathBuf| (module_of(path.strip_prefix(&folder).unwrap()), std::fs::read_to_string(path).unwrap());
     let files: BTreeMap<_, _> = sources.map(read).collect();

@@ -4,8 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use tapline_protocol::Agent;
-
-use crate::tapline::root;
+use tapline_testkit::root;
 
 /// Where an agent may be named anyway: the file or folder, a part of the line, and why.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
@@ -98,6 +97,7 @@ pub(super) fn sources() -> Vec<(PathBuf, String)> {
     let sources = super::all_sources().into_iter().map(|(path, text)| (below(path), text));
     let mut sources: Vec<_> =
         sources.filter(|(path, _)| path.components().nth(1).is_some_and(|part| part.as_os_str() == "src")).collect();
+    sources.retain(|(path, _)| !path.starts_with(super::TESTKIT));
     let tests: Vec<PathBuf> = sources.iter().flat_map(|(path, text)| tests_of(path, text)).collect();
     sources.retain(|(path, _)| !tests.iter().any(|tests| path.with_extension("").starts_with(tests)));
     sources

@@ -3,9 +3,10 @@
 
 use syn::visit::{self, Visit};
 use syn::{ExprLet, ExprMatch, Local, Macro, Pat, Path};
+use tapline_testkit::files::files_below;
+use tapline_testkit::root;
 
 use super::names;
-use crate::tapline::root;
 
 /// Whether a path or a pattern names a variant of `Update`.
 #[derive(Default)]
@@ -85,8 +86,7 @@ fn passed(text: &str) -> Vec<&'static str> {
 #[test]
 fn whoever_reads_updates_reads_all_kinds() {
     let mut sources = names::sources();
-    let mut python = Vec::new();
-    super::files(&root().join("python/src"), &mut python);
+    let python = files_below(root().join("python/src"));
     sources.extend(python.into_iter().map(|path| (path.clone(), std::fs::read_to_string(path).unwrap())));
     let mut readers = 0;
     for (path, text) in &sources {

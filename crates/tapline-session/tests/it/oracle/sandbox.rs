@@ -2,8 +2,9 @@
 //! that note how they were called. No network, no file of the host, no other process.
 
 use std::io::{BufReader, Read, Write};
-use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+
+use tapline_testkit::TempFolder;
 
 /// A program that ran: where, and with what words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,15 +105,15 @@ done 2>/dev/null
 
 struct Sandbox {
     child: Child,
-    folder: PathBuf,
+    // The root is mounted on it, in a namespace that is gone before the folder is.
+    _folder: TempFolder,
 }
 
 impl Sandbox {
     fn new() -> std::io::Result<Self> {
         static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("tapline-oracle-{}-{count}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
+        let folder = TempFolder::new();
         let root = std::fs::metadata("/proc/self").is_ok_and(|me| std::os::unix::fs::MetadataExt::uid(&me) == 0);
         let spaces: &[&str] = &["--mount", "--pid", "--net", "--ipc", "--fork", "--kill-child"];
         // Nobody else has this number, nor another sandbox: a limit of processes counts all of a user's.
@@ -122,7 +123,7 @@ impl Sandbox {
             .args(spaces)
             .args(user)
             .args(["sh", "-c", SETUP, "sandbox"])
-            .arg(&folder)
+            .arg(&*folder)
             .env("REAL", REAL)
             .env("STUBS", STUBS)
             .env("DRIVER", DRIVER)
@@ -131,7 +132,7 @@ impl Sandbox {
             .stdout(Stdio::piped())
             .spawn();
         match child {
-            Ok(child) => Ok(Self { child, folder }),
+            Ok(child) => Ok(Self { child, _folder: folder }),
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => Err(error),
             Err(error) => panic!("the oracle needs unshare (util-linux): {error}"),
         }
@@ -183,8 +184,6 @@ impl Drop for Sandbox {
     fn drop(&mut self) {
         drop(self.child.kill());
         drop(self.child.wait());
-        // The root was mounted in a namespace that is gone: what is here is the empty folder.
-        drop(std::fs::remove_dir(&self.folder));
     }
 }
 
