@@ -54,6 +54,10 @@ mod _native {
     #[pymodule_export]
     use super::step::{Steps, steps};
 
+    /// The version of the package.
+    #[pymodule_export]
+    const VERSION: &str = env!("CARGO_PKG_VERSION");
+
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         for class in super::step::classes(module.py()) {

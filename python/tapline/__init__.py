@@ -25,6 +25,7 @@ from ._answers import (
     tool,
 )
 from ._conversation import Conversation, ConversationTurn
+from ._native import VERSION as __version__
 from ._native import (
     Record,
     Step,
@@ -105,6 +106,7 @@ __all__ = [
     "TurnResult",
     "Verdict",
     "Warning",
+    "__version__",
     "extract_session_id",
     "extract_text",
     "extract_tool_result_content",

@@ -11,7 +11,7 @@ import os
 def command() -> str | None:
     """The path of the command that was installed with this package; None if there is none (a build without it)."""
     try:
-        files = importlib.metadata.distribution("tapline").files or []
+        files = importlib.metadata.distribution("tapline-py").files or []
     except importlib.metadata.PackageNotFoundError:
         return None
     for file in files:

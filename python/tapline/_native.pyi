@@ -3,9 +3,12 @@
 import os
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from typing import Any, ClassVar, Literal, final
+from typing import Any, ClassVar, Final, Literal, final
 
 from typing_extensions import Self, disjoint_base
+
+VERSION: Final[str]
+"""The version of the package."""
 
 def read(source: object, known: Mapping[str, object] | None) -> Iterator[Record]: ...
 def steps(source: object, known: Mapping[str, object] | None) -> Iterator[Step]: ...

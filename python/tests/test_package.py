@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import tapline
 from conftest import ROOT
 from tapline._command import command
 from tapline.pytest_plugin import StartSim
@@ -24,7 +26,14 @@ def test_the_wheel_brings_the_command() -> None:
     assert program is not None and Path(program).parent == Path(sys.executable).parent
     expected = subprocess.run([program, "--version"], stdout=subprocess.PIPE, check=True).stdout
     assert expected.startswith(b"tapline ")
-    assert subprocess.run([sys.executable, "-m", "tapline", "--version"], stdout=subprocess.PIPE, check=True).stdout == expected
+    for words in ([sys.executable, "-m", "tapline"], [Path(program).with_name("tapline-py")]):
+        assert subprocess.run([*words, "--version"], stdout=subprocess.PIPE, check=True).stdout == expected
+    assert expected.split() == [b"tapline", tapline.__version__.encode()]
+
+
+def test_the_name_of_the_package_is_not_that_of_the_import() -> None:
+    assert importlib.metadata.version("tapline-py") == tapline.__version__
+    assert importlib.metadata.packages_distributions()["tapline"] == ["tapline-py"]
 
 
 def test_pytest_finds_the_fixtures(pytester: pytest.Pytester, claude: Path) -> None:

@@ -15,7 +15,7 @@ from conftest import ROOT
 
 PACKAGE = Path(tapline.__file__).parent
 EXAMPLES = ROOT / "python" / "examples"
-CONFIG = ROOT / "python" / "pyproject.toml"
+CONFIG = ROOT / "pyproject.toml"
 
 # What a user writes, and what the types say of it.
 USER = '''
