@@ -1,17 +1,16 @@
-"""Measures `tapline batch` beside GNU parallel, and through NATS JetStream beside itself, in turns: `scripts/bench fleet` builds what it needs,
-and starts it."""
+"""`tapline batch` beside GNU parallel, and through NATS JetStream beside itself, in turns."""
 
-import argparse
 import contextlib
 import json
 import os
+import re
 import shutil
 import statistics
 import subprocess
-import sys
 import time
 
-from compare import DATA, TAPLINE
+from measure import DATA, ROOT, Failed, output
+from table import Figure
 
 AGENT = """#!/bin/sh
 read -r line
@@ -21,14 +20,19 @@ printf '%%s\\n' '{"type":"system","subtype":"init","session_id":"s","model":"fak
 """
 
 
-class Bench:
-    def __init__(self, given):
-        self.given = given
+AT_ONCE = 8
+
+
+class Fleet:
+    """A folder with the agents, the jobs and what is recorded."""
+
+    def __init__(self, tapline, nats, sleep):
+        self.tapline, self.nats = str(tapline), nats
         self.folder = DATA / "fleet"
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
         self.quick = self.agent("agent", ":")
-        self.slow = self.agent("slow-agent", f"sleep {given.seconds}")
+        self.slow = self.agent("slow-agent", f"sleep {sleep}")
 
     def agent(self, name, does):
         path = self.folder / name
@@ -39,7 +43,7 @@ class Bench:
     def env(self, home):
         return {"PATH": os.environ["PATH"], "HOME": str(self.folder), "TAPLINE_HOME": str(self.folder / home)}
 
-    def rows(self, jobs):
+    def write(self, jobs):
         (self.folder / "jobs.csv").write_text("n\n" + "".join(f"{n}\n" for n in range(jobs)))
 
     def measure(self, command, jobs):
@@ -51,21 +55,18 @@ class Bench:
         took = time.perf_counter() - start
         recorded = len(os.listdir(self.folder / "home" / "recordings"))
         if done.returncode != 0 or recorded != jobs:
-            sys.exit(f"scripts/bench fleet: {recorded} of {jobs} recorded: {done.stderr.decode()[:2000]}")
+            raise Failed(f"{recorded} of {jobs} jobs are recorded: {done.stderr.decode()[:2000]}")
         return jobs / took
 
     def batch(self, *more):
-        return [self.given.tapline, "batch", "jobs.csv", "--prompt", "number {n}", *more]
+        return [self.tapline, "batch", "jobs.csv", "--prompt", "number {n}", *more]
 
-    def local(self, agent, at_once):
-        return self.batch("--bin", str(agent), "--jobs", str(at_once))
-
-    def parallel(self, at_once):
-        run = f"{self.given.tapline} run 'number {{}}' --bin {self.quick} --format quiet --no-stdin"
-        return ["parallel", "--will-cite", "-j", str(at_once), "-a", "jobs.csv", "--skip-first-line", run]
+    def parallel(self):
+        run = f"{self.tapline} run 'number {{}}' --bin {self.quick} --format quiet --no-stdin"
+        return ["parallel", "--will-cite", "-j", str(AT_ONCE), "-a", "jobs.csv", "--skip-first-line", run]
 
     @contextlib.contextmanager
-    def fleet(self, workers, slots, agent):
+    def workers(self, workers, slots, agent):
         """A broker and so many workers, each with a data folder of its own. Gives the flags that reach it."""
         with contextlib.ExitStack() as stack:
             def start(command, home):
@@ -80,11 +81,11 @@ class Bench:
             ports.mkdir()
             store = self.folder / "broker"
             shutil.rmtree(store, ignore_errors=True)
-            broker = start([self.given.nats, "-a", "127.0.0.1", "-p", "-1", "--ports_file_dir", str(ports), "-js", "-sd", str(store)], "broker")
+            broker = start([self.nats, "-a", "127.0.0.1", "-p", "-1", "--ports_file_dir", str(ports), "-js", "-sd", str(store)], "broker")
             url = None
             while url is None:
                 if broker.poll() is not None:
-                    sys.exit("scripts/bench fleet: the broker ended: " + (self.folder / "broker.log").read_text())
+                    raise Failed("the broker ended: " + (self.folder / "broker.log").read_text())
                 for path in ports.iterdir():
                     with contextlib.suppress(ValueError, KeyError, IndexError):
                         url = json.loads(path.read_text())["nats"][0]
@@ -92,47 +93,36 @@ class Bench:
             for number in range(workers):
                 home = f"worker-{number}"
                 shutil.rmtree(self.folder / home, ignore_errors=True)
-                start([self.given.tapline, "worker", "--engine", url, "--jobs", str(slots), "--bin", str(agent)], home)
+                start([self.tapline, "worker", "--engine", url, "--jobs", str(slots), "--bin", str(agent)], home)
             yield ["--engine", url]
 
 
-def told(name, rates):
-    print(f"{name}: {statistics.median(rates):.1f} jobs/s ({', '.join(f'{rate:.1f}' for rate in rates)})", flush=True)
-    return statistics.median(rates)
-
-
-def main():
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--jobs", type=int, default=1000)
-    options.add_argument("--rounds", type=int, default=3)
-    options.add_argument("--at-once", type=int, default=8)
-    options.add_argument("--seconds", type=float, default=1.0, help="how long the slow agent sleeps")
-    options.add_argument("--tapline", default=str(TAPLINE))
-    options.add_argument("--nats", default=os.environ.get("NATS_SERVER"), help="the NATS server's program")
-    given = options.parse_args()
-    bench = Bench(given)
-    bench.rows(given.jobs)
-    at_once = given.at_once
-    local, parallel, remote = [], [], []
-    for _ in range(given.rounds):
-        local.append(bench.measure(bench.local(bench.quick, at_once), given.jobs))
-        parallel.append(bench.measure(bench.parallel(at_once), given.jobs))
-        with bench.fleet(4, max(1, at_once // 4), bench.quick) as flags:
-            remote.append(bench.measure(bench.batch("--jobs", str(at_once), *flags), given.jobs))
-    ours = told("tapline batch", local)
-    theirs = told("parallel tapline run", parallel)
-    far = told("tapline batch --engine, four workers", remote)
-    print(f"local / GNU parallel: {ours / theirs:.2f}×")
-    print(f"local / through JetStream: {ours / far:.2f}×")
+def fleet(run):
+    run.table.peers["GNU parallel"] = re.search(r"\d+", output("parallel", "--version"))[0]
+    nats = output(ROOT / "scripts/nats").strip()
+    run.table.peers["nats-server"] = re.search(r"[\d.]+", output(nats, "--version"))[0]
+    sleep = run.pick(0.1, 0.3, 1)
+    many = Fleet(run.tapline, nats, sleep)
+    jobs = run.pick(20, 200, 1000)
+    many.write(jobs)
+    rates = {"local": [], "parallel": [], "remote": []}
+    for _ in range(run.pick(1, 1, 3)):
+        rates["local"].append(many.measure(many.batch("--bin", str(many.quick), "--jobs", str(AT_ONCE)), jobs))
+        rates["parallel"].append(many.measure(many.parallel(), jobs))
+        with many.workers(4, AT_ONCE // 4, many.quick) as flags:
+            rates["remote"].append(many.measure(many.batch("--jobs", str(AT_ONCE), *flags), jobs))
+    figures = {name: Figure(statistics.median(some), "jobs/s", min(some)) for name, some in rates.items()}
+    name = f"batch, {jobs} agents that end at once, {AT_ONCE} at a time, recorded"
+    run.table.row(f"{name} / GNU parallel with `tapline run`", figures["local"], figures["parallel"], at_least=200, ratio_at_least=0.5)
+    run.table.row(f"{name}, through JetStream with 4 workers / on this machine alone", figures["remote"], figures["local"], ratio_at_least=0.5)
     # An agent that sleeps leaves the cores free, so only waiting is measured: twice the workers should make twice the jobs.
-    rates = {}
-    for workers in [1, 2, 4]:
+    linear = {}
+    for workers in (1, 2, 4):
         jobs = workers * 4 * 5
-        bench.rows(jobs)
-        with bench.fleet(workers, 4, bench.slow) as flags:
-            rates[workers] = bench.measure(bench.batch("--jobs", str(workers * 4), *flags), jobs)
-        print(f"{workers} workers, 4 jobs each, an agent of {given.seconds} s: {rates[workers]:.1f} jobs/s, {rates[workers] / rates[1]:.2f}×", flush=True)
-    shutil.rmtree(bench.folder, ignore_errors=True)
-
-
-main()
+        many.write(jobs)
+        with many.workers(workers, 4, many.slow) as flags:
+            linear[workers] = Figure(many.measure(many.batch("--jobs", str(workers * 4), *flags), jobs), "jobs/s")
+    for workers in (2, 4):
+        name = f"batch, agents that sleep for {sleep} s, {workers} workers with 4 places each / 1 worker"
+        run.table.row(name, linear[workers], linear[1], ratio_at_least=0.9 * workers)
+    shutil.rmtree(many.folder, ignore_errors=True)

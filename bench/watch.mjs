@@ -1,5 +1,5 @@
 // The page of `tapline serve` in a real browser: how long until a run appears, and how long frames take while a long list and a large
-// session are scrolled. scripts/bench watch runs it.
+// session are scrolled. scripts/bench watch runs it, and puts the rows that it prints into the table.
 
 import { spawn } from 'node:child_process';
 import { appendFileSync, closeSync, mkdirSync, mkdtempSync, openSync, rmSync, utimesSync, writeFileSync, writeSync } from 'node:fs';
@@ -9,9 +9,12 @@ import { join } from 'node:path';
 
 const { WEB_MODULES, CHROMIUM, BENCH } = process.env;
 const { chromium } = createRequire(`${WEB_MODULES}/`)('playwright-core');
-const smoke = process.argv.includes('--smoke');
-const rows = process.argv.indexOf('--rows');
-const RUNS = smoke ? 3 : 20, ROWS = rows > 0 ? Number(process.argv[rows + 1]) : smoke ? 200 : 10_000, MEGABYTES = smoke ? 2 : 100, FRAMES = smoke ? 30 : 300;
+const pick = (full, quick, smoke) => process.argv.includes('--smoke') ? smoke : process.argv.includes('--quick') ? quick : full;
+const RUNS = pick(20, 5, 3), ROWS = pick(10_000, 1_000, 200), MEGABYTES = pick(100, 20, 2), FRAMES = pick(300, 100, 30);
+
+/** A row of the table. Times are in milliseconds here, and in seconds there. */
+const seconds = (ms, worst) => ({ value: Number((ms / 1000).toFixed(4)), unit: 's', ...worst === undefined ? {} : { aside: worst / 1000 } });
+const row = (benchmark, tapline, peer = null, promised = null) => console.log(JSON.stringify({ benchmark, tapline, peer, promised }));
 
 const home = mkdtempSync(join(tmpdir(), 'tapline-bench-'));
 const projects = join(home, '.claude', 'projects', '-home-dev-shop');
@@ -64,54 +67,33 @@ try {
   page.setDefaultTimeout(300_000);
   await page.goto(link);
   await page.waitForFunction((rows) => Number(document.querySelector('.table')?.getAttribute('aria-rowcount')) > rows, ROWS);
-  const devtools = await page.context().newCDPSession(page);
-  await devtools.send('Performance.enable');
 
-  /** Scrolls a little in every frame. */
-  const scroll = async (what, element) => {
-    const spent = async () => Object.fromEntries((await devtools.send('Performance.getMetrics')).metrics.map(({ name, value }) => [name, value]));
-    const before = await spent();
-    const frames = await page.evaluate(([selector, count]) => new Promise((resolve) => {
-      const scroller = selector === null ? document.scrollingElement : document.querySelector(selector);
-      const frames = [];
-      let last = performance.now();
-      const frame = (now) => {
-        frames.push(now - last);
-        last = now;
-        // As fast as a wheel that is turned without a pause.
-        scroller.scrollTop += frames.length <= count / 2 ? 120 : -120;
-        if (frames.length < count) requestAnimationFrame(frame);
-        else resolve(frames.slice(5));
-      };
-      requestAnimationFrame(frame);
-    }), [element, FRAMES]);
-    const after = await spent();
-    const each = (name) => ((after[name] - before[name]) * 1000 / FRAMES).toFixed(1);
-    console.log(`  scrolling ${what}: frames p50 ${percentile(frames, 0.5).toFixed(1)} ms, p95 ${percentile(frames, 0.95).toFixed(1)} ms, ${FRAMES} frames; `
-      + `in each: scripts ${each('ScriptDuration')} ms, styles ${each('RecalcStyleDuration')} ms, layout ${each('LayoutDuration')} ms, everything on the page's thread ${each('TaskDuration')} ms`);
-  };
-  /** Frames of a page on which nothing happens: what the machine allows. */
-  await page.goto('about:blank');
-  const idle = await page.evaluate((count) => new Promise((resolve) => {
+  /** The frames of an element that is scrolled a little in each of them, or of a page on which nothing happens. */
+  const frames = (selector) => page.evaluate(([selector, count]) => new Promise((resolve) => {
+    const scroller = selector === 'page' ? document.scrollingElement : selector === null ? {} : document.querySelector(selector);
     const frames = [];
     let last = performance.now();
     const frame = (now) => {
       frames.push(now - last);
       last = now;
+      // As fast as a wheel that is turned without a pause.
+      scroller.scrollTop += frames.length <= count / 2 ? 120 : -120;
       if (frames.length < count) requestAnimationFrame(frame);
       else resolve(frames.slice(5));
     };
     requestAnimationFrame(frame);
-  }), FRAMES);
-  console.log(`  an empty page, for comparison: frames p50 ${percentile(idle, 0.5).toFixed(1)} ms, p95 ${percentile(idle, 0.95).toFixed(1)} ms`);
+  }), [selector, FRAMES]);
+  await page.goto('about:blank');
+  const empty = seconds(percentile(await frames(null), 0.95));
+  const scroll = async (what, selector) => row(`page, p95 of frames while ${what} is scrolled / an empty page`, seconds(percentile(await frames(selector), 0.95)), empty, { at_most: 0.0167 });
 
   await page.goto(url);
   await page.waitForFunction((rows) => Number(document.querySelector('.table')?.getAttribute('aria-rowcount')) > rows, ROWS);
-  await scroll(`a list of ${ROWS.toLocaleString('en-US')} sessions`, null);
+  await scroll(`a list of ${ROWS.toLocaleString('en-US')} sessions`, 'page');
   let began = Date.now();
   await page.goto(`${url}/sessions/${id(LARGE)}`);
   await page.locator('.step').first().waitFor();
-  console.log(`  a session of ${MEGABYTES} MB opens: ${Date.now() - began} ms until the first step is there`);
+  row(`page, a session of ${MEGABYTES} MB opens, until its first step is there`, seconds(Date.now() - began));
   await page.locator('.conversation').evaluate((element) => { element.scrollTop = 4000; });
   await page.waitForTimeout(1000);
   await scroll(`a session of ${MEGABYTES} MB`, '.conversation');
@@ -136,7 +118,9 @@ try {
     appendFileSync(join(projects, `${id(n)}.jsonl`), line(n, 0, 'user', { role: 'user', content: title }));
     times.push(await appeared - began);
   }
-  console.log(`  a run appears after p50 ${percentile(times, 0.5).toFixed(0)} ms, p95 ${percentile(times, 0.95).toFixed(0)} ms, ${RUNS} runs beside ${ROWS.toLocaleString('en-US')} others (at most 500 ms: ${percentile(times, 0.95) <= 500 ? 'kept' : 'not kept'})`);
+  const beside = `page, a run appears beside ${ROWS.toLocaleString('en-US')} others`;
+  row(`${beside}, p50`, seconds(percentile(times, 0.5)));
+  row(`${beside}, p95`, seconds(percentile(times, 0.95), Math.max(...times)), null, { at_most: 0.5 });
 } finally {
   await browser.close();
   server.stdin.end();

@@ -1,7 +1,6 @@
 //! Running agents: a thousand at once beside a plain `cat` pipeline, what pass-through adds to each event, and what a
 //! whole run costs on top of the agent's own.
 
-use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -9,31 +8,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tapline_runner::Agent;
 
-/// How much a benchmark does.
-#[derive(Clone, Copy)]
-pub(crate) enum Extent {
-    /// Enough for its figures.
-    Full,
-    /// Enough to show that it runs.
-    Smoke,
-}
-
-impl Extent {
-    /// How many of `full` lines, bytes or agents there are.
-    pub(crate) fn of(self, full: u64) -> u64 {
-        match self {
-            Self::Full => full,
-            Self::Smoke => full / 50,
-        }
-    }
-
-    pub(crate) fn rounds(self, full: usize) -> usize {
-        match self {
-            Self::Full => full,
-            Self::Smoke => 1,
-        }
-    }
-}
+use crate::Extent;
+use crate::row::{Figure, Promise, Row};
 
 /// Plays an agent: a line every `micros`, each with the moment it was written; some lines are `size` bytes long.
 pub(crate) fn play(lines: u64, micros: u64, size: u64) -> std::io::Result<()> {
@@ -70,7 +46,7 @@ pub(crate) fn new_recording(folder: &Path, name: &str) -> std::path::PathBuf {
     path
 }
 
-/// How long each event took from the agent to a reader, in microseconds, sorted.
+/// How long each event took from the agent to a reader, in microseconds.
 fn delays(mut command: Command) -> std::io::Result<Vec<u128>> {
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
     let mut delays = Vec::new();
@@ -84,18 +60,33 @@ fn delays(mut command: Command) -> std::io::Result<Vec<u128>> {
         line.clear();
     }
     child.wait()?;
-    delays.sort_unstable();
     Ok(delays)
 }
 
-/// Pass-through beside reading the pipe directly, in turns.
-pub(crate) fn latency(extent: Extent, tapline: &str, folder: &Path) -> std::io::Result<String> {
-    let (me, lines) = (std::env::current_exe()?, extent.of(3_000));
+/// How much later than the peer's the 99th of a hundred events may come, in seconds.
+const MOST_MORE: f64 = 0.001;
+
+/// A row for each of three percentiles of delays in microseconds.
+pub(crate) fn percentiles(what: &str, beside: &str, mut ours: Vec<u128>, mut peer: Vec<u128>) -> Vec<Row> {
+    ours.sort_unstable();
+    peer.sort_unstable();
+    let at = |delays: &[u128], part: f64| {
+        Figure::seconds(delays.get(((delays.len().max(1) - 1) as f64 * part) as usize).copied().unwrap_or(0) as f64 / 1e6)
+    };
+    let row = |(name, part)| {
+        let row = Row::new(format!("{what}, {name} / {beside}"), at(&ours, part)).beside(at(&peer, part));
+        if name == "p99" { row.promised(Promise::AtMostMore(MOST_MORE)) } else { row }
+    };
+    [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)].into_iter().map(row).collect()
+}
+
+/// Pass-through beside reading the pipe directly, in turns: an event every millisecond, some 4 KB long.
+pub(crate) fn latency(extent: Extent, tapline: &str, folder: &Path) -> std::io::Result<Vec<Row>> {
+    let (me, lines) = (std::env::current_exe()?, extent.pick(3_000, 1_000, 60));
     let play = format!("'{}' play {lines} 1000 4000", me.display());
     let agent = script(folder, "latency-agent", &play)?;
-    let mut text = format!("event to reader, one every ms, {lines} of them, some 4 KB long; µs\n");
     let (mut direct, mut through) = (Vec::new(), Vec::new());
-    for round in 0..extent.rounds(3) {
+    for round in 0..extent.pick(3, 1, 1) {
         direct.extend(delays(Command::new(&agent))?);
         let mut command = Command::new(tapline);
         command
@@ -104,13 +95,10 @@ pub(crate) fn latency(extent: Extent, tapline: &str, folder: &Path) -> std::io::
         command.arg("--bin").arg(&agent);
         through.extend(delays(command)?);
     }
-    for (name, delays) in [("the pipe directly", &mut direct), ("through tapline, recorded", &mut through)] {
-        delays.sort_unstable();
-        let at = |part: f64| delays[((delays.len() - 1) as f64 * part) as usize];
-        let _ =
-            writeln!(text, "  {name:<28} p50 {:>5}  p99 {:>5}  p99.9 {:>6}  of {}", at(0.5), at(0.99), at(0.999), delays.len());
+    if through.len() != direct.len() {
+        return Err(std::io::Error::other(format!("{} events came through tapline, {} directly", through.len(), direct.len())));
     }
-    Ok(text)
+    Ok(percentiles("run, event to reader, recorded", "the pipe alone", through, direct))
 }
 
 /// How long a command takes, and the most memory it took itself, in KiB.
@@ -129,52 +117,46 @@ fn timed(mut command: Command) -> std::io::Result<(Duration, u64)> {
 }
 
 /// A run of some seconds with lines up to 1 MiB, beside the agent alone.
-pub(crate) fn overhead(extent: Extent, tapline: &str, folder: &Path) -> std::io::Result<String> {
+pub(crate) fn overhead(extent: Extent, tapline: &str, folder: &Path) -> std::io::Result<Vec<Row>> {
     // At least one long line.
-    let (me, lines) = (std::env::current_exe()?, extent.of(1_000).max(50));
+    let (me, lines) = (std::env::current_exe()?, extent.pick(1_000, 250, 50));
     let agent = script(folder, "overhead-agent", &format!("'{}' play {lines} 8000 1048000", me.display()))?;
-    let mut text = format!("{lines} lines, one every 8 ms, every 50th 1 MiB long\n");
     let (mut alone, mut run, mut memory) = (Vec::new(), Vec::new(), 0);
-    for round in 0..extent.rounds(3) {
+    for round in 0..extent.pick(3, 1, 1) {
         let mut command = Command::new("sh");
         command.arg("-c").arg(format!("'{}' | cat", agent.display()));
-        alone.push(timed(command)?.0);
+        alone.push(timed(command)?.0.as_secs_f64());
         let mut command = Command::new(tapline);
         command
             .args(["run", "go", "--format", "stream-json", "--record"])
             .arg(new_recording(folder, &format!("overhead-{round}")));
         command.arg("--bin").arg(&agent);
         let (time, peak) = timed(command)?;
-        run.push(time);
+        run.push(time.as_secs_f64());
         memory = memory.max(peak);
     }
-    alone.sort_unstable();
-    run.sort_unstable();
-    let (run, alone) = (run[run.len() / 2].as_secs_f64(), alone[alone.len() / 2].as_secs_f64());
-    let _ = writeln!(text, "  the agent | cat             {alone:>8.3} s");
-    let _ = writeln!(
-        text,
-        "  tapline run, recorded       {run:>8.3} s  (+{:.2} %), peak {:.1} MB",
-        (run / alone - 1.0) * 100.0,
-        memory as f64 * 1.024 / 1e3
-    );
-    Ok(text)
+    let what = format!("run, {lines} lines, one every 8 ms, some of 1 MiB, recorded");
+    Ok(vec![
+        Row::new(format!("{what} / the agent alone"), Figure::median(run, "s"))
+            .beside(Figure::median(alone, "s"))
+            .promised(Promise::Within(1.01)),
+        Row::new(format!("{what}: peak memory"), Figure::new(memory as f64 * 1.024 / 1e3, "MB"))
+            .promised(Promise::AtMost(20.0)),
+    ])
 }
 
 /// How long the agents of `many` are given to come to the gate, in milliseconds for each of them.
 const GATHER: u64 = 8;
 
 /// So many agents at once from one program, beside as many `cat`s. Each waits at a gate until all are there.
-pub(crate) fn many(count: u64, folder: &Path, stream: &Path) -> std::io::Result<String> {
+pub(crate) fn many(count: u64, folder: &Path, stream: &Path) -> std::io::Result<Vec<Row>> {
     let gather = Duration::from_millis(GATHER * count.max(100));
-    let bytes = std::fs::metadata(stream)?.len();
     let lines = BufReader::new(std::fs::File::open(stream)?).lines().count() as u64;
     let gate = folder.join("gate");
     let _ = std::fs::remove_file(&gate);
     Command::new("mkfifo").arg(&gate).status()?;
     let agent =
         script(folder, "gated-agent", &format!("sh -c 'read x < \"{}\"; exec cat \"{}\"'", gate.display(), stream.display()))?;
-    let mut text = format!("{count} agents at once, {lines} lines and {:.1} MB each\n", bytes as f64 / 1e6);
 
     // Held for writing to the end, so that nobody waits for a writer. A line for each lets them through, also those that are late.
     let script = format!(
@@ -188,9 +170,15 @@ pub(crate) fn many(count: u64, folder: &Path, stream: &Path) -> std::io::Result<
     let times: Vec<f64> = said.lines().filter(|line| line.contains('.')).filter_map(|line| line.parse().ok()).collect();
     let counted: u64 = said.lines().filter_map(|line| line.trim().parse::<u64>().ok()).sum();
     let plain = times.get(1).copied().unwrap_or(0.0) - times.first().copied().unwrap_or(0.0);
-    let _ = writeln!(text, "  cat | wc -l                 {plain:>8.2} s from the gate to the end, {counted} lines");
+    if counted != lines * count {
+        return Err(std::io::Error::other(format!("cat passed {counted} lines on, of {}", lines * count)));
+    }
 
     let descriptors = || std::fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
+    // tokio opens two descriptors when a process first uses signals, and keeps them.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async { tokio::signal::unix::signal(tokio::signal::unix::SignalKind::child()).map(drop) })?;
+    drop(runtime);
     let before = descriptors();
     let mut held = std::fs::OpenOptions::new().read(true).write(true).open(&gate)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
@@ -219,24 +207,23 @@ pub(crate) fn many(count: u64, folder: &Path, stream: &Path) -> std::io::Result<
         }
         Ok::<_, std::io::Error>((sum, started_in, opened.elapsed()))
     })?;
-    drop(runtime);
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or("?").trim().to_owned();
-    let took = took.as_secs_f64();
-    let _ = writeln!(
-        text,
-        "  tapline, decoded and folded {took:>8.2} s from the gate to the end, {seen} lines, {clean} of {count} with exit code 0"
-    );
-    let _ = writeln!(
-        text,
-        "    started in {:.2} s, peak memory {peak}, descriptors before {before}, after {}",
-        started_in.as_secs_f64(),
-        descriptors()
-    );
-    let _ = writeln!(text, "  tapline / cat: {:.2}×", took / plain);
-    if seen != lines * count || clean != count {
-        text += "  LINES WERE LOST\n";
+    drop((runtime, held));
+    let (after, wanted) = (descriptors(), lines * count);
+    if seen != wanted || clean != count || after > before {
+        return Err(std::io::Error::other(format!(
+            "{seen} lines of {wanted}, {clean} of {count} with exit code 0, {before} descriptors before and {after} after"
+        )));
     }
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak =
+        status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.trim().parse::<f64>().ok());
     let _ = std::fs::remove_file(&gate);
-    Ok(text)
+    let what = format!("run, {count} agents at once, {lines} lines each");
+    let mut rows = vec![
+        Row::new(format!("{what}, from the gate to the end / `cat | wc -l`"), Figure::seconds(took.as_secs_f64()))
+            .beside(Figure::seconds(plain)),
+        Row::new(format!("{what}: to start them"), Figure::seconds(started_in.as_secs_f64())),
+    ];
+    rows.extend(peak.map(|kib| Row::new(format!("{what}: peak memory"), Figure::new(kib * 1.024 / 1e3, "MB"))));
+    Ok(rows)
 }

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::agents::{Extent, new_recording, now, script};
+use crate::Extent;
+use crate::agents::{new_recording, now, percentiles, script};
+use crate::row::{Figure, Promise, Row};
 
 /// Plays an agent that is asked and answers: every line from stdin is told how long it took to come; meanwhile a line of `size` bytes every
 /// `micros` goes out with the moment it was written.
@@ -71,13 +73,12 @@ fn both_ways(mut command: Command, micros: u64, size: usize, lines: u64) -> std:
 }
 
 /// `tee` beside the two pipes directly, in turns: 100 MB pass in all, half of it each way, unless the extent is less.
-pub(crate) fn tee(extent: Extent, tapline: &str, folder: &Path) -> std::io::Result<String> {
-    let (micros, size, lines) = (1_000, 16_000, extent.of(3_125));
+pub(crate) fn tee(extent: Extent, tapline: &str, folder: &Path) -> std::io::Result<Vec<Row>> {
+    let (micros, size, lines) = (1_000, 16_000, extent.pick(3_125, 1_000, 60));
     let me = std::env::current_exe()?;
     let agent = script(folder, "tee-agent", &format!("'{}' converse {micros} {size} {lines}", me.display()))?;
-    let mut text = format!("both ways at once, a line of {size} bytes every ms each way, {lines} of them; µs\n");
     let mut all = [[Vec::new(), Vec::new()], [Vec::new(), Vec::new()]];
-    for round in 0..extent.rounds(3) {
+    for round in 0..extent.pick(3, 1, 1) {
         for (way, through) in [false, true].into_iter().enumerate() {
             let mut command = Command::new(&agent);
             if through {
@@ -94,28 +95,17 @@ pub(crate) fn tee(extent: Extent, tapline: &str, folder: &Path) -> std::io::Resu
             all[way][1].extend(into);
         }
     }
-    for (name, ways) in ["the pipes directly", "through tee, recorded"].into_iter().zip(&mut all) {
-        for (way, delays) in ["to the host", "to the agent"].into_iter().zip(ways) {
-            delays.sort_unstable();
-            let at = |part: f64| delays.get(((delays.len().max(1) - 1) as f64 * part) as usize).copied().unwrap_or(0);
-            let _ = writeln!(
-                text,
-                "  {name:<22} {way:<13} p50 {:>5}  p99 {:>5}  p99.9 {:>6}  of {}",
-                at(0.5),
-                at(0.99),
-                at(0.999),
-                delays.len()
-            );
-        }
-    }
-    Ok(text)
+    let [[direct_out, direct_into], [out, into]] = all;
+    let mut rows = percentiles("tee, 16 KB both ways every ms, to the host", "the pipes alone", out, direct_out);
+    rows.extend(percentiles("tee, 16 KB both ways every ms, to the agent", "the pipes alone", into, direct_into));
+    Ok(rows)
 }
 
 /// `replay --speed instant` beside `cat`, into a pipe: a recording of this size with a piece for every line of some 400 bytes, played to a host
 /// that sends nothing, and to one whose request is answered with its own id.
-pub(crate) fn replay(extent: Extent, tapline: &str, folder: &Path) -> std::io::Result<String> {
-    let bytes = extent.of(600_000_000);
-    let mut text = format!("{} MB, a piece for every line of 380 bytes\n", bytes / 1_000_000);
+pub(crate) fn replay(extent: Extent, tapline: &str, folder: &Path) -> std::io::Result<Vec<Row>> {
+    let bytes = extent.pick(600_000_000_u64, 100_000_000, 12_000_000);
+    let mut rows = Vec::new();
     let request = "{\"type\":\"control_request\",\"request_id\":\"ID\",\"request\":{\"subtype\":\"initialize\"}}\n";
     for (name, converses) in [("a run", false), ("a conversation", true)] {
         let path = new_recording(folder, &format!("replay-{converses}"));
@@ -147,7 +137,7 @@ pub(crate) fn replay(extent: Extent, tapline: &str, folder: &Path) -> std::io::R
             std::fs::OpenOptions::new().create(true).append(true).open(path.join(file))?;
         }
         let (mut cat, mut played) = (Vec::new(), Vec::new());
-        for _ in 0..extent.rounds(5) {
+        for _ in 0..extent.pick(5, 2, 1) {
             let mut command = Command::new("cat");
             command.arg(path.join("stdout"));
             cat.push(read_all(command, "")?);
@@ -155,14 +145,18 @@ pub(crate) fn replay(extent: Extent, tapline: &str, folder: &Path) -> std::io::R
             command.arg("replay").arg(&path).args(["--speed", "instant"]);
             played.push(read_all(command, if converses { request } else { "" })?);
         }
-        cat.sort_by(f64::total_cmp);
-        played.sort_by(f64::total_cmp);
-        let (played, cat) = (played[played.len() / 2], cat[cat.len() / 2]);
-        let ratio = played / cat;
-        let _ = writeln!(text, "  {name:<16} replay {played:>6.0} MB/s   cat {cat:>6.0} MB/s   ratio {ratio:.2}");
+        let median = |mut speeds: Vec<f64>| {
+            speeds.sort_by(f64::total_cmp);
+            Figure::new(speeds[speeds.len() / 2], "MB/s").worst(speeds[0])
+        };
+        rows.push(
+            Row::new(format!("replay --speed instant, {name} of {} MB / `cat`", bytes / 1_000_000), median(played))
+                .beside(median(cat))
+                .promised(Promise::AtLeast(500.0)),
+        );
         let _ = std::fs::remove_dir_all(&path);
     }
-    Ok(text)
+    Ok(rows)
 }
 
 /// How fast a command's output can be read, in MB/s.

@@ -9,10 +9,11 @@ use serde_json::value::RawValue;
 use tapline_protocol::{Decoder, Event};
 use tapline_session::Fold;
 
+use crate::row::{Figure, Promise, Row};
+
 /// What reads a stream.
 pub struct Peer {
     pub name: &'static str,
-    pub does: &'static str,
     read: fn(&[u8]) -> Counts,
 }
 
@@ -26,22 +27,23 @@ pub struct Counts {
 }
 
 pub const PEERS: &[Peer] = &[
-    Peer { name: "floor", does: "memchr counts the newlines", read: floor },
-    Peer { name: "tapline", does: "Decoder::push_each, 256 KB chunks: records with events and their bytes", read: tapline },
-    Peer { name: "tapline+fold", does: "the same, and what happened in it: steps", read: folded },
-    Peer { name: "claude-codes", does: "ClaudeOutput::parse_json_tolerant, as its clients do", read: claude_codes },
-    Peer {
-        name: "claude-codes (serde)",
-        does: "serde_json::from_str::<ClaudeOutput>, as its Protocol does",
-        read: claude_codes_serde,
-    },
-    Peer { name: "serde_json envelope", does: "type, ids; message and event unread (RawValue)", read: envelope },
+    // memchr counts the newlines.
+    Peer { name: "floor", read: floor },
+    // Decoder::push_each, 256 KB chunks: records with events and their bytes.
+    Peer { name: "tapline", read: tapline },
+    // The same, and what happened in it: steps.
+    Peer { name: "tapline+fold", read: folded },
+    // ClaudeOutput::parse_json_tolerant, as its clients do.
+    Peer { name: "claude-codes", read: claude_codes },
+    // serde_json::from_str::<ClaudeOutput>, as its Protocol does.
+    Peer { name: "claude-codes (serde)", read: claude_codes_serde },
+    // Type and ids; message and event unread (RawValue).
+    Peer { name: "serde_json envelope", read: envelope },
 ];
 
 /// The speed of a peer, and what it counted.
 pub struct Measured {
     pub name: &'static str,
-    pub does: &'static str,
     /// Millions of bytes a second, the best and the worst round.
     pub best: f64,
     pub worst: f64,
@@ -63,12 +65,35 @@ pub fn measure(stream: &[u8], rounds: usize, wanted: impl Fn(&str) -> bool) -> V
     let speed = |seconds: f64| stream.len() as f64 / 1e6 / seconds;
     let measured = |(at, peer): (usize, &&Peer)| Measured {
         name: peer.name,
-        does: peer.does,
         best: speed(seconds[at].iter().copied().fold(f64::INFINITY, f64::min)),
         worst: speed(seconds[at].iter().copied().fold(0.0, f64::max)),
         counts: counts[at],
     };
     peers.iter().enumerate().map(measured).collect()
+}
+
+/// The rows of one corpus.
+pub fn rows(corpus: &str, measured: &[Measured]) -> Vec<Row> {
+    let figure = |name: &str| {
+        let peer = measured.iter().find(|peer| peer.name == name)?;
+        let speed = Figure::new(peer.best, "MB/s").worst(peer.worst);
+        Some(if peer.counts.errors > 0 { speed.note(format!("{} lines not read", peer.counts.errors)) } else { speed })
+    };
+    let mut rows = Vec::new();
+    if let Some(ours) = figure("tapline") {
+        let row = |peer: &Measured| {
+            let name = if peer.name == "floor" { "the floor: line ends counted" } else { peer.name };
+            let row = Row::new(format!("decode, {corpus} / {name}"), ours.clone());
+            let row = Row { peer: figure(peer.name), ..row };
+            if peer.name == "claude-codes" { row.promised(Promise::RatioAtLeast(3.0)) } else { row }
+        };
+        rows.extend(measured.iter().filter(|peer| !peer.name.starts_with("tapline")).map(row));
+        if rows.is_empty() {
+            rows.push(Row::new(format!("decode, {corpus}"), ours));
+        }
+    }
+    rows.extend(figure("tapline+fold").map(|speed| Row::new(format!("decode and fold, {corpus}"), speed)));
+    rows
 }
 
 const CHUNK: usize = 256 << 10;

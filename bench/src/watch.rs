@@ -6,13 +6,15 @@ mod own;
 mod peer;
 mod server;
 
-use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use load::{Load, Turn};
 use peer::Peer;
 use server::Child;
+
+use crate::row::{Figure, Promise, Row};
 
 /// How many clients there are, and for how long they listen.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +23,8 @@ pub struct Extent {
     pub list: usize,
     /// How many follow a session.
     pub follow: usize,
+    /// How long the servers have to get going.
+    pub warm_up: Duration,
     pub seconds: u64,
     pub rounds: usize,
     /// How many events an hour has.
@@ -30,9 +34,12 @@ pub struct Extent {
 }
 
 impl Extent {
-    pub const FULL: Self = Self { list: 9_000, follow: 1_000, seconds: 20, rounds: 3, events: 72_000, batch: 20 };
-    pub const QUICK: Self = Self { seconds: 8, rounds: 2, ..Self::FULL };
-    pub const SMOKE: Self = Self { list: 90, follow: 10, seconds: 2, rounds: 1, events: 2_000, batch: 20 };
+    pub const FULL: Self =
+        Self { list: 9_000, follow: 1_000, warm_up: Duration::from_secs(3), seconds: 20, rounds: 3, events: 72_000, batch: 20 };
+    pub const QUICK: Self =
+        Self { list: 1_800, follow: 200, warm_up: Duration::from_secs(1), seconds: 3, rounds: 1, events: 14_400, ..Self::FULL };
+    pub const SMOKE: Self =
+        Self { list: 90, follow: 10, warm_up: Duration::from_millis(100), seconds: 1, events: 2_000, ..Self::QUICK };
 }
 
 /// Serves for the others: `tapline FOLDER`, `peer`, `reader FOLDER` or `early FOLDER`; `page HOME` for the browser.
@@ -55,128 +62,113 @@ fn raise_limit() -> io::Result<()> {
     Ok(())
 }
 
-fn ms(micros: u64) -> f64 {
-    micros as f64 / 1e3
-}
-
-fn mib(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1 << 20)
-}
+/// How many times the peer's delay and memory are allowed.
+const MOST: f64 = 1.2;
 
 /// Ten thousand readers: how long an event takes to reach them, and how much memory each of them costs.
-pub fn clients(extent: Extent, folder: &Path) -> io::Result<String> {
+pub fn clients(extent: Extent, folder: &Path) -> io::Result<Vec<Row>> {
     raise_limit()?;
-    let mut sizes = [400, 800];
-    let mut turns: [Vec<Turn>; 2] = [Vec::new(), Vec::new()];
+    let (mut ours, mut peer) = (Vec::new(), Vec::new());
     for round in 0..extent.rounds {
         let home = folder.join(format!("round-{round}"));
         let turn = load::turn(extent, &Load::Tapline, Child::tapline(&home)?)?;
-        sizes = turn.sizes;
-        turns[0].push(turn);
-        turns[1].push(load::turn(extent, &Load::Peer(sizes), Child::peer(None, "peer")?)?);
+        peer.push(load::turn(extent, &Load::Peer(turn.sizes), Child::peer(None, "peer")?)?);
+        ours.push(turn);
         std::fs::remove_dir_all(&home)?;
     }
-    let mut out = format!(
-        "{} clients: {} watch the list, {} follow a session; {} s, {} rounds in turns; an event of the session has {} bytes, one of the list {}\n",
-        extent.list + extent.follow,
-        extent.list,
-        extent.follow,
-        extent.seconds,
-        extent.rounds,
-        sizes[0],
-        sizes[1]
+    let what = format!("serve, {} readers", extent.list + extent.follow);
+    let pair = [&ours[..], &peer[..]];
+    let of_session: fn(&Turn) -> f64 = |turn| turn.session.at(0.99) as f64 / 1e6;
+    let mut rows = vec![p99(&what, "an axum broadcast", pair), memory(&what, "an axum broadcast", pair)];
+    rows.push(
+        Row::new(format!("{what}: p99 of those who follow a session / an axum broadcast"), median(&ours, of_session, "s"))
+            .beside(median(&peer, of_session, "s")),
     );
-    write_turns(&mut out, &turns, extent.seconds);
-    Ok(out)
+    rows.push(wrong(&what, pair));
+    Ok(rows)
 }
 
-fn write_turns(out: &mut String, turns: &[Vec<Turn>; 2], seconds: u64) {
-    for (name, turns) in ["tapline", "axum broadcast"].iter().zip(turns) {
-        for turn in turns {
-            let _ = writeln!(
-                out,
-                "  {name:<15} p50 {:>6.1} ms  p99 {:>6.1} ms  (session p99 {:>6.1} ms, list p99 {:>6.1} ms)  {:>5.1} KiB a client  {:>6.0} events/s  {} lost or repeated",
-                ms(turn.all.at(0.5)),
-                ms(turn.all.at(0.99)),
-                ms(turn.session.at(0.99)),
-                ms(turn.list.at(0.99)),
-                turn.bytes_per_client as f64 / 1024.0,
-                turn.all.len() as f64 / seconds as f64,
-                turn.wrong
-            );
-        }
-    }
-    let median = |turns: &[Turn], value: fn(&Turn) -> f64| {
-        let mut values: Vec<f64> = turns.iter().map(value).collect();
-        values.sort_by(f64::total_cmp);
-        values[values.len() / 2]
+fn median(turns: &[Turn], value: fn(&Turn) -> f64, unit: &'static str) -> Figure {
+    Figure::median(turns.iter().map(value).collect(), unit)
+}
+
+fn p99(what: &str, beside: &str, [ours, peer]: [&[Turn]; 2]) -> Row {
+    let value: fn(&Turn) -> f64 = |turn| turn.all.at(0.99) as f64 / 1e6;
+    let row = Row::new(format!("{what}: p99 of deliveries / {beside}"), median(ours, value, "s"));
+    row.beside(median(peer, value, "s")).promised(Promise::Within(MOST))
+}
+
+fn memory(what: &str, beside: &str, [ours, peer]: [&[Turn]; 2]) -> Row {
+    let value: fn(&Turn) -> f64 = |turn| turn.bytes_per_client as f64 / 1024.0;
+    let row = Row::new(format!("{what}: memory of each / {beside}"), median(ours, value, "KiB"));
+    row.beside(median(peer, value, "KiB")).promised(Promise::Within(MOST))
+}
+
+fn wrong(what: &str, [ours, peer]: [&[Turn]; 2]) -> Row {
+    let wrong = |turns: &[Turn]| {
+        let told: usize = turns.iter().map(|turn| turn.all.len()).sum();
+        Figure::new(turns.iter().map(|turn| turn.wrong).sum::<u64>() as f64, "events").note(format!("of {told}"))
     };
-    for (what, value) in [
-        ("p99 delivery", (|turn: &Turn| turn.all.at(0.99) as f64) as fn(&Turn) -> f64),
-        ("memory a client", |turn| turn.bytes_per_client as f64),
-    ] {
-        let ratio = median(&turns[0], value) / median(&turns[1], value);
-        let kept = if ratio <= 1.2 { "kept" } else { "not kept" };
-        let _ = writeln!(out, "  {what}, tapline / axum broadcast: {ratio:.2}× (medians; at most 1.2×: {kept})");
-    }
+    Row::new(format!("{what}: events lost or repeated"), wrong(ours)).beside(wrong(peer)).promised(Promise::AtMost(0.0))
 }
 
 /// As many sessions as followers, and all servers keep what is posted: how long an event takes to reach the one who follows its session. One
 /// peer reads and renders each line, one tells its readers before the disk is done, too, as tapline does, and one passes bytes on.
-pub fn sessions(extent: Extent, folder: &Path) -> io::Result<String> {
+pub fn sessions(extent: Extent, folder: &Path) -> io::Result<Vec<Row>> {
     raise_limit()?;
     let mut turns: [Vec<Turn>; 4] = Default::default();
-    let mut late: [Vec<u64>; 4] = Default::default();
+    let mut late = [0; 4];
     let mut sizes = [400, 800];
     for round in 0..extent.rounds {
         let home = folder.join(format!("sessions-{round}"));
-        for (at, name) in ["tapline", "reader", "early", "peer"].into_iter().enumerate() {
+        for (at, name) in ["tapline", "early", "reader", "peer"].into_iter().enumerate() {
             let peer = home.join(format!("peer-{at}"));
             let (load, child) = match at {
                 0 => (Load::Tapline, Child::tapline(&home)?),
                 _ => (Load::Peer(sizes), Child::peer(Some(&peer), name)?),
             };
-            let own = own::Own { sessions: extent.follow, batch: extent.batch, seconds: extent.seconds, lines: name != "peer" };
+            let Extent { follow: sessions, batch, warm_up, seconds, .. } = extent;
+            let own = own::Own { sessions, batch, warm_up, seconds, lines: name != "peer" };
             let (turn, behind) = own::turn(own, &load, child)?;
             if at == 0 {
                 sizes = turn.sizes;
             }
             turns[at].push(turn);
-            late[at].push(behind);
+            late[at] += behind;
         }
         std::fs::remove_dir_all(&home)?;
     }
-    let mut out = format!(
-        "{} clients, each follows a session of its own with 20 events a second, {} in a request; {} s, {} rounds in turns; an event has {} bytes; requests that were late, of each: {late:?}\n",
-        extent.follow, extent.batch, extent.seconds, extent.rounds, sizes[0]
-    );
-    let [ours, reads, early, passes] = turns;
-    let mut pair = [ours, Vec::new()];
-    for (what, peer) in [
-        ("reads and renders each line, and tells when it is on the disk", reads),
-        ("reads and renders each line, and tells while the disk is at work, as tapline does", early),
-        ("passes bytes on when they are on the disk", passes),
-    ] {
-        pair[1] = peer;
-        let _ = writeln!(out, "beside a broadcast that {what}");
-        write_turns(&mut out, &pair, extent.seconds);
+    let what = format!("serve, {} sessions with a reader each", extent.follow);
+    let [ours, early, reader, passes] = &turns;
+    let pair = [&ours[..], &early[..]];
+    let broadcasts = [
+        ("a broadcast that does the same", early),
+        ("a broadcast that reads and renders, then tells", reader),
+        ("a broadcast of bytes", passes),
+    ];
+    let mut rows: Vec<Row> = broadcasts.map(|(name, peer)| p99(&what, name, [ours, peer])).into();
+    // Then the machine cannot carry so many events, and the delays say little.
+    let noted = |figure: &mut Figure, late: u64| {
+        if late > 0 {
+            figure.note = format!("{late} requests late");
+        }
+    };
+    for (row, of_peer) in rows.iter_mut().zip(&late[1..]) {
+        noted(&mut row.tapline, late[0]);
+        row.peer.iter_mut().for_each(|peer| noted(peer, *of_peer));
     }
-    Ok(out)
+    rows.push(memory(&what, "a broadcast that does the same", pair));
+    rows.push(wrong(&what, pair));
+    Ok(rows)
 }
 
 /// An hour of events, as fast as the server takes them: its memory must not grow.
-pub fn hour(extent: Extent, folder: &Path) -> io::Result<String> {
+pub fn hour(extent: Extent, folder: &Path) -> io::Result<Vec<Row>> {
     raise_limit()?;
     let home = folder.join("hour");
     let samples = load::hour(extent.events, Child::tapline(&home)?)?;
     std::fs::remove_dir_all(&home)?;
-    let mut out = format!(
-        "an hour of events: {} of a session with 10 followers, {} changes of the list\n",
-        extent.events,
-        extent.events / 20
-    );
-    for (at, bytes) in samples {
-        let _ = writeln!(out, "  {at:<6} {:>6.1} MiB resident", mib(bytes));
-    }
-    Ok(out)
+    let [_, quarter, .., end] = samples.map(|bytes| Figure::new(bytes as f64 / f64::from(1 << 20), "MiB"));
+    let what = format!("serve, {} events of a session: memory after them / after a quarter of them", extent.events);
+    Ok(vec![Row::new(what, end).beside(quarter)])
 }

@@ -17,8 +17,6 @@ use super::server::{Child, TOKEN};
 
 /// Events of the session in a second. One of them is a change of the list, too.
 pub(super) const RATE: u64 = 20;
-/// How long the servers have to get going.
-pub(super) const WARM_UP: Duration = Duration::from_secs(3);
 /// The session.
 const SESSION: &str = "bench-1";
 /// A time is between these.
@@ -50,7 +48,6 @@ impl Times {
 pub struct Turn {
     pub all: Times,
     pub session: Times,
-    pub list: Times,
     pub bytes_per_client: u64,
     /// Events that were lost or came twice.
     pub wrong: u64,
@@ -380,7 +377,7 @@ pub fn turn(extent: Extent, load: &Load, server: Child) -> io::Result<Turn> {
     let memory = std::thread::scope(|scope| {
         let posting = scope.spawn(|| post_all(poster, load, began, &is_over, &slow));
         let mut read = || {
-            clients.read_for(WARM_UP, u64::MAX)?;
+            clients.read_for(extent.warm_up, u64::MAX)?;
             clients.read_for(Duration::from_secs(extent.seconds), micros(began))?;
             let memory = server.memory()?;
             // Those that are on their way.
@@ -393,33 +390,31 @@ pub fn turn(extent: Extent, load: &Load, server: Child) -> io::Result<Turn> {
         let posted = posting.join().unwrap_or_else(|_| Err(io::Error::other("posting broke off")));
         posted.and(memory)
     })?;
-    let Got { mut session, mut list, wrong, bytes, events, .. } = clients.got;
+    let Got { mut session, list, wrong, bytes, events, .. } = clients.got;
     session.sort_unstable();
-    list.sort_unstable();
     let mut all = [&session[..], &list[..]].concat();
     all.sort_unstable();
     let size = |kind: usize| usize::try_from(bytes[kind] / events[kind].max(1)).unwrap_or(0);
     Ok(Turn {
         all: Times(all),
         session: Times(session),
-        list: Times(list),
         bytes_per_client: memory.saturating_sub(before) / (extent.list + extent.follow) as u64,
         wrong,
         sizes: [size(0), size(1)],
     })
 }
 
-/// Posts an hour of events. Returns how much memory the server had, each time a quarter was there.
-pub fn hour(events: u64, server: Child) -> io::Result<Vec<(String, u64)>> {
+/// Posts an hour of events. Returns how much memory the server had: at the start, and after each quarter.
+pub fn hour(events: u64, server: Child) -> io::Result<[u64; 5]> {
     let began = Instant::now();
     let mut poster = Poster::new(server.address)?;
     poster.begin("bench", SESSION)?;
     poster.wait_for(SESSION)?;
     let mut clients = Clients::new(began)?;
     clients.connect_all(server.address, 10, 10)?;
-    let mut samples = vec![("start".to_owned(), server.memory()?)];
+    let mut samples = [server.memory()?; 5];
     let mut n = 0;
-    for quarter in 1..=4 {
+    for (quarter, sample) in (0..).zip(&mut samples).skip(1) {
         while n < events * quarter / 4 {
             let mut text = String::new();
             for _ in 0..100 {
@@ -439,7 +434,7 @@ pub fn hour(events: u64, server: Child) -> io::Result<Vec<(String, u64)>> {
             }
         }
         clients.got.session.clear();
-        samples.push((format!("{quarter}/4"), server.memory()?));
+        *sample = server.memory()?;
     }
     Ok(samples)
 }

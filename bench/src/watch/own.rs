@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::load::{Clients, DIGITS, Got, Load, Poster, RATE, STAMP, Times, Turn, WARM_UP, micros, said_in};
+use super::load::{Clients, DIGITS, Got, Load, Poster, RATE, STAMP, Times, Turn, micros, said_in};
 use super::server::Child;
 
 /// How many connections post at the same time.
@@ -15,6 +15,7 @@ const POSTERS: usize = 8;
 pub struct Own {
     pub sessions: usize,
     pub batch: u64,
+    pub warm_up: Duration,
     pub seconds: u64,
     /// Whether a peer gets the lines of a stream, too, and not only bytes.
     pub lines: bool,
@@ -97,7 +98,7 @@ pub fn turn(own: Own, load: &Load, server: Child) -> io::Result<(Turn, u64)> {
             })
             .collect();
         let mut read = || {
-            clients.read_for(WARM_UP, u64::MAX)?;
+            clients.read_for(own.warm_up, u64::MAX)?;
             clients.read_for(Duration::from_secs(own.seconds), micros(began))?;
             let memory = server.memory()?;
             told.is_over.store(true, Ordering::Relaxed);
@@ -118,7 +119,6 @@ pub fn turn(own: Own, load: &Load, server: Child) -> io::Result<(Turn, u64)> {
     let turn = Turn {
         all: Times(session.clone()),
         session: Times(session),
-        list: Times::default(),
         bytes_per_client: memory.saturating_sub(before) / own.sessions as u64,
         wrong,
         sizes: [size, size],
