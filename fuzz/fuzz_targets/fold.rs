@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 use tapline_fuzz::{Case, is_json};
 use tapline_protocol::{Decoder, InputShape};
-use tapline_session::{Collector, Ending, Fold, StreamFormat, Run};
+use tapline_session::{Collector, Ending, Fold, Run, StreamFormat};
 
 fuzz_target!(|data: &[u8]| {
     let Some(case) = Case::of(data) else { return };

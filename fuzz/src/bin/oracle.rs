@@ -17,13 +17,13 @@ const AT_ONCE: usize = 100_000;
 fn main() -> ExitCode {
     let mut numbers = std::env::args().skip(1).filter_map(|text| text.parse::<usize>().ok());
     let [made, others, seed] = [10_000_000, 100_000, 1].map(|usual| numbers.next().unwrap_or(usual));
-    let mut seen = HashSet::new();
+    let mut commands = HashSet::new();
     let mut sum = verdicts::Tally::default();
     for (round, from) in (0..made).step_by(AT_ONCE).enumerate() {
         let count = AT_ONCE.min(made - from);
         // Others are taken from every round.
         let share = (others * (from + count)).div_ceil(made).saturating_sub(sum.others);
-        let mut tally = verdicts::hold((seed + round) as u64, count, share, &mut seen);
+        let mut tally = verdicts::hold((seed + round) as u64, count, share, &mut commands);
         sum.made += tally.made;
         sum.allowed += tally.allowed;
         sum.others += tally.others;
