@@ -260,7 +260,7 @@ fn every_part_of_the_checks_runs_on_linux() {
 
 #[test]
 fn what_macos_skips_is_there_and_has_a_reason() {
-    let list = std::fs::read_to_string(root().join("scripts/macos-skips")).unwrap();
+    let list = std::fs::read_to_string(root().join(".config/macos-skips")).unwrap();
     let (about, list) = list.split_once("\n\n").unwrap();
     let reasons: Vec<&str> = about.lines().filter_map(|line| Some(line.strip_prefix("# ")?.split_once(": ")?.0)).collect();
     let sources: Vec<_> =
