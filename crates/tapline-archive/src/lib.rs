@@ -48,7 +48,6 @@ pub mod sessions;
 mod shares;
 mod source;
 pub mod stats;
-#[cfg(feature = "otlp")]
 pub mod telemetry;
 mod tokens;
 mod transcripts;

@@ -407,7 +407,7 @@ pub(crate) enum When {
 /// Reads the command line. Help and version are printed here, and bad usage told.
 pub(crate) fn parse() -> Result<Command, ExitCode> {
     match read(std::env::args_os()) {
-        Ok(cli) => Ok(cli.command),
+        Ok(command) => Ok(command),
         // Help and version are ours alone; what is wrong has words of somebody else's in it.
         Err(error) if !error.use_stderr() => {
             let _ = error.print();
@@ -478,8 +478,32 @@ pub(crate) fn print_help(command: Option<&str>) -> std::io::Result<()> {
     read(words.map(OsString::from)).map_or_else(|help| help.print(), |_| Ok(()))
 }
 
-fn read(words: impl Iterator<Item = OsString>) -> Result<Cli, clap::Error> {
-    Cli::from_arg_matches(&command_line().try_get_matches_from(words)?)
+fn read(words: impl Iterator<Item = OsString>) -> Result<Command, clap::Error> {
+    let words: Vec<_> = words.collect();
+    match read_quickly(&words) {
+        Some(command) => Ok(command),
+        None => Ok(Cli::from_arg_matches(&command_line().try_get_matches_from(words)?)?.command),
+    }
+}
+
+/// Reads the command line of a command that scripts, hooks and status lines start all the time. The other commands and their options are not
+/// built for it, which would take longer than to read a short stream. Returns nothing where there is anything to tell: help, or a mistake.
+fn read_quickly(words: &[OsString]) -> Option<Command> {
+    let augment: fn(clap::Command) -> clap::Command = match words.get(1)?.to_str()? {
+        "run" => run::Run::augment_args,
+        "inspect" => Inspect::augment_args,
+        "view" => View::augment_args,
+        "convert" => Convert::augment_args,
+        "check" => Check::augment_args,
+        "stats" => stats::Stats::augment_args,
+        "statusline" => stats::Statusline::augment_args,
+        "search" => search::Search::augment_args,
+        "tee" => offline::Tee::augment_args,
+        _ => return None,
+    };
+    let one = augment(clap::Command::new(words[1].to_str()?.to_owned()));
+    let matches = clap::Command::new("tapline").subcommand(one).try_get_matches_from(words).ok()?;
+    Command::from_arg_matches(&matches).ok()
 }
 
 /// The whole command line. `help` takes the name of any command and of any topic, and lists them.

@@ -110,8 +110,8 @@ fn advice(error: &(dyn Error + 'static)) -> Option<&'static str> {
     }
 }
 
-#[cfg(feature = "nats")]
 /// What is wrong with the broker. These stand in for it, too.
+#[cfg(feature = "nats")]
 fn broker_error<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e BrokerError> {
     match (error.downcast_ref(), error.downcast_ref()) {
         (Some(NatsError::Broker(error)), _) | (_, Some(WorkerError::Broker(error))) => Some(error),

@@ -124,8 +124,9 @@ impl Push {
         );
         let (end, ended) = channel();
         let name = Arc::<Mutex<String>>::default();
-        let obeying = (target.clone(), Arc::clone(&name), Arc::clone(page));
-        std::thread::spawn(move || page::obey(&obeying.0, &obeying.1, &*obeying.2));
+        // Each of the two threads has a connection of its own: the server keeps one waiting until there is a command.
+        let obeying = (BlockingClient::new().context("--push")?, target.clone(), Arc::clone(&name), Arc::clone(page));
+        std::thread::spawn(move || page::obey(&obeying.0, &obeying.1, &obeying.2, &*obeying.3));
         // Recordings of different machines, or in different folders, may have the same name.
         let suffix = format!("{:016x}", RandomState::new().build_hasher().finish());
         let client = BlockingClient::new().context("--push")?;

@@ -15,7 +15,7 @@ pub enum HttpError {
     #[error("no encrypted connection: {0}")]
     Tls(#[source] io::Error),
     /// The connection broke, or what came is not HTTP.
-    #[error("{}", root(&**.0))]
+    #[error("{}", root_cause(&**.0))]
     Broken(#[source] Box<dyn Error + Send + Sync>),
     /// The request could not be written: a header has a character that it may not have.
     #[error("the request cannot be written: {0}")]
@@ -25,11 +25,11 @@ pub enum HttpError {
     TimedOut(Duration),
 }
 
-/// The cause behind all others says most.
-fn root(error: &(dyn Error + 'static)) -> String {
-    let mut error = error;
-    while let Some(source) = error.source() {
-        error = source;
+/// Returns what the first cause of an error says, which is the shortest and says most.
+pub fn root_cause(error: &dyn Error) -> String {
+    let mut cause = error;
+    while let Some(next) = cause.source() {
+        cause = next;
     }
-    error.to_string()
+    cause.to_string()
 }

@@ -17,7 +17,7 @@ mod tls;
 
 pub use address::{Address, AddressError};
 pub use client::{BlockingClient, exchange, send};
-pub use error::HttpError;
+pub use error::{HttpError, root_cause};
 pub use request::{HttpAnswer, HttpRequest};
 
 /// Checks that the README's example compiles.

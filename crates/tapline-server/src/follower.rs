@@ -8,10 +8,10 @@ use serde::Deserialize;
 use tapline_archive::{Source, SourceOptions, project};
 use tapline_recording::Recording;
 use tapline_session::Step;
+use tapline_session::otlp::{AgentSpan, Spans};
 use tapline_session::render::html::{self, Card, Cards};
 
 use crate::row::{Details, Origin, Row, StepRow, TokenSums, now, written};
-use crate::spans::{AgentSpan, Spans};
 use crate::spool::Spool;
 use crate::track::{Track, agent_name, cut};
 

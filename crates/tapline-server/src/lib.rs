@@ -29,17 +29,12 @@ mod guard;
 mod hub;
 mod ingest;
 mod metrics;
-#[cfg(feature = "otlp")]
-mod otlp;
-#[cfg(not(feature = "otlp"))]
-#[path = "otlp/absent.rs"]
 mod otlp;
 mod routes;
 mod row;
 mod secret;
 mod server;
 mod shelf;
-mod spans;
 mod spool;
 mod sse;
 mod table;
@@ -50,7 +45,6 @@ pub use app::ResumeCommand;
 pub use budget::Budget;
 pub use error::ServerError;
 pub use ingest::PUSHED_AS;
-#[cfg(feature = "otlp")]
 pub use otlp::{OtlpError, OtlpOptions, OtlpSender, OtlpTarget, percent_decoded};
 pub use secret::Secret;
 pub use server::{Server, ServerOptions};

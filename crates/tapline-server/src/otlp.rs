@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 use tapline_archive::telemetry::session_span;
 use tapline_protocol::Moment;
 use tapline_recording::{Redactor, Stream};
-use tapline_session::otlp::{Clean, Measures, Operation, OtlpResource, encode_metrics, encode_span, encode_traces};
+use tapline_session::otlp::{
+    AgentSpan, Clean, Measures, Operation, OtlpResource, Spans, encode_metrics, encode_span, encode_traces,
+};
 
 use uuid::Uuid;
 
@@ -22,7 +24,6 @@ pub use target::{OtlpError, OtlpTarget, percent_decoded};
 
 use crate::row::now;
 use crate::shelf::Shelf;
-use crate::spans::{AgentSpan, Spans};
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

@@ -20,7 +20,6 @@ use crate::guard::Guard;
 use crate::hub::Hub;
 use crate::ingest::{Ingest, IngestError};
 use crate::metrics::Metrics;
-#[cfg(feature = "otlp")]
 use crate::otlp::{Otlp, OtlpOptions};
 use crate::routes;
 use crate::secret::Secret;
@@ -57,7 +56,6 @@ pub struct ServerOptions {
     /// What a month may cost.
     pub budgets: Vec<Budget>,
     /// Where spans and measures are exported.
-    #[cfg(feature = "otlp")]
     pub otlp: Option<OtlpOptions>,
     /// The most connections at once.
     pub connections: usize,
@@ -87,7 +85,6 @@ impl Default for ServerOptions {
             resume: None,
             allow_control: false,
             budgets: Vec::new(),
-            #[cfg(feature = "otlp")]
             otlp: None,
             connections: 16_384,
             head_timeout: Duration::from_secs(10),
@@ -131,9 +128,6 @@ impl Server {
         let (stop, stopped) = watch::channel(false);
         let controls = Controls::new(options.allow_control);
         let shelf = Arc::new(Shelf::new(archive, roots, options.prices));
-        #[cfg(not(feature = "otlp"))]
-        let otlp = None;
-        #[cfg(feature = "otlp")]
         let otlp = options.otlp.map(|otlp| Otlp::start(otlp, &shelf)).transpose().map_err(ServerError::Thread)?;
         let hub = Arc::new(Hub::new(shelf, spools.clone(), Arc::clone(&controls), otlp));
         let app = App {

@@ -10,9 +10,10 @@ use tapline_archive::runs::runs;
 use tapline_archive::search::{SearchFound, SearchOptions, SearchQuery, TextIndex};
 use tapline_archive::sessions::{ListedSession, SessionFilter, SessionState, sessions};
 use tapline_archive::stats::{Query, Stats, stats};
+use tapline_archive::telemetry::measure;
 use tapline_archive::{ArchiveError, FolderMemory, Index, Places, Prices, Selection, project};
+use tapline_protocol::Moment;
 use tapline_recording::Redactor;
-#[cfg(feature = "otlp")]
 use tapline_session::otlp::Measures;
 
 use crate::follower::SessionFile;
@@ -178,13 +179,7 @@ impl Shelf {
 
     /// Measures the requests since a moment. If nobody will read what is new any more, it is read now, until there is no more time for it. An
     /// archive that was never read to its end is too much for that.
-    #[cfg(feature = "otlp")]
-    pub(crate) fn measures(
-        &self,
-        since: tapline_protocol::Moment,
-        is_last: bool,
-        stop: &AtomicBool,
-    ) -> Result<Measures, ArchiveError> {
+    pub(crate) fn measures(&self, since: Moment, is_last: bool, stop: &AtomicBool) -> Result<Measures, ArchiveError> {
         let is_read = is_last && self.is_whole.load(Ordering::Relaxed) && !stop.load(Ordering::Relaxed);
         let places = is_read.then(|| self.places());
         let mut query = Query::default();
@@ -193,7 +188,7 @@ impl Shelf {
             if let Some(places) = &places {
                 index.update(places, stop, |_| {})?;
             }
-            tapline_archive::telemetry::measure(index, &self.prices, &self.selection(), &query).map(|usage| usage.measures)
+            measure(index, &self.prices, &self.selection(), &query).map(|usage| usage.measures)
         })
     }
 
@@ -323,8 +318,7 @@ mod tests {
         folder.write("projects/p/one.jsonl", LINE);
         let shelf = Shelf::new(folder.join("archive"), vec![folder.join("projects")], Prices::embedded().clone());
         let [in_time, late] = [false, true].map(AtomicBool::new);
-        let measured =
-            |stop: &AtomicBool| !shelf.measures(tapline_protocol::Moment::from_millis(0), true, stop).unwrap().is_empty();
+        let measured = |stop: &AtomicBool| !shelf.measures(Moment::from_millis(0), true, stop).unwrap().is_empty();
         assert!(!measured(&in_time), "nothing was ever read to its end");
         shelf.is_whole.store(true, Ordering::Relaxed);
         assert!(!measured(&late));

@@ -49,7 +49,6 @@ impl StreamFormat {
 }
 
 /// What is known about an agent.
-#[cfg_attr(not(feature = "otlp"), expect(dead_code, reason = "some fields are only for spans"))]
 pub(crate) struct Profile {
     /// The name of its line format in a report.
     pub(crate) lines: StreamFormat,

@@ -36,7 +36,6 @@ mod fold;
 mod format;
 mod host;
 mod ledger;
-#[cfg(feature = "otlp")]
 pub mod otlp;
 mod pattern;
 pub mod permission;

@@ -5,6 +5,7 @@
 //! - [`agent`]: programs that stand in for a coding agent.
 //! - [`Home`]: a `HOME` and a `TAPLINE_HOME` that nobody else uses.
 //! - [`TestProcess`]: a process that does not outlive its test; [`processes_with`]: what is left of others.
+//! - [`rounds`]: how often a slow test repeats itself.
 //! - [`fixture`] and [`files`]: the project's fixtures, and folders full of files.
 //!
 //! With the feature `tokio` it has what async tests need, and with the feature `nats` a NATS server of a test's own.
@@ -42,6 +43,7 @@ mod ignored_signals;
 pub mod nats;
 mod process;
 mod processes;
+mod rounds;
 mod wait;
 
 pub use fixtures::{fixture, fixtures, root, streams};
@@ -52,6 +54,7 @@ pub use home::Home;
 pub use ignored_signals::catch_ignored_signals;
 pub use process::{TestProcess, rerun, signal};
 pub use processes::{FoundProcess, processes_with, unique};
+pub use rounds::rounds;
 pub use wait::{HANG, eventually, wait_for, wait_until};
 #[cfg(feature = "tokio")]
 pub use wait::{wait_until_async, within};

@@ -7,7 +7,7 @@ use tapline_recording::Redactor;
 use tapline_session::Outcome;
 use tapline_session::step::What;
 use tapline_testkit::files::files_below;
-use tapline_testkit::{TempFolder, fixture};
+use tapline_testkit::{TempFolder, fixture, rounds};
 
 /// Streams lie directly in the folder of a case.
 fn is_in_an_agents_folder(path: &Path) -> bool {
@@ -49,8 +49,11 @@ fn a_transcript_that_was_cut_off_is_no_success() {
     for path in transcripts() {
         let text = std::fs::read_to_string(&path).unwrap();
         let mut end = 0;
-        for line in text.split_inclusive('\n') {
+        for (at, line) in text.split_inclusive('\n').enumerate() {
             end += line.len();
+            if at % rounds(4, 1) != 0 {
+                continue;
+            }
             let value: serde_json::Value = serde_json::from_str(line).unwrap();
             let is_prompt = value["type"] == "user" && value["isMeta"] != true && value["isCompactSummary"] != true;
             let said = value["message"]["content"].as_str().unwrap_or_default();
@@ -68,7 +71,7 @@ fn a_transcript_that_was_cut_off_is_no_success() {
             assert!(report(&cut).is_ok());
         }
     }
-    assert!(seen > 60, "{seen}");
+    assert!(seen > rounds(12, 60), "{seen}");
 }
 
 #[test]

@@ -81,7 +81,9 @@ fn batch(args: &Args) -> Result<u8> {
             let (folder, plan) = BatchFolder::open_for(&store, id, on, repeat).map_err(told)?;
             // It goes on with the engine that it began with, unless another is named.
             #[cfg(feature = "nats")]
-            let () = broker = broker.or_else(|| Broker::noted(&folder));
+            {
+                broker = broker.or_else(|| Broker::noted(&folder));
+            }
             #[cfg(not(feature = "nats"))]
             if folder.engine().is_some() {
                 return Err(missing(&format!("batch {id} began with --engine"), Feature::Nats));

@@ -38,9 +38,8 @@ pub(crate) trait Page: Send + Sync + 'static {
 }
 
 /// Asks the server for commands for as long as this program runs.
-pub(super) fn obey(target: &Target, run: &Mutex<String>, page: &impl Page) {
+pub(super) fn obey(client: &BlockingClient, target: &Target, run: &Mutex<String>, page: &impl Page) {
     let mut last = (String::new(), 0);
-    let Ok(client) = BlockingClient::new() else { return };
     loop {
         let name = run.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if last.0 != name {
@@ -49,7 +48,7 @@ pub(super) fn obey(target: &Target, run: &Mutex<String>, page: &impl Page) {
         let told = if last.0.is_empty() {
             None
         } else {
-            target.get(&client, &format!("{}/commands?after={}&messages={}", last.0, last.1, page.takes_messages())).ok()
+            target.get(client, &format!("{}/commands?after={}&messages={}", last.0, last.1, page.takes_messages())).ok()
         };
         let Some(answer) = told.filter(|answer| answer.status == 200) else {
             // It is away, or does not know the run yet.

@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 use tapline_testkit::agent::by_prompt;
-use tapline_testkit::{TempFolder, wait_until};
+use tapline_testkit::{TempFolder, rounds, wait_until};
 
 use crate::stage::{Stage, TAPLINE, newest};
 
@@ -127,7 +127,7 @@ impl Soon {
 
 #[test]
 fn killed_at_random_again_and_again() {
-    let rounds = 2 * crate::stage::setting("TAPLINE_E2E_ROUNDS").parse::<usize>().unwrap();
+    let rounds = rounds(6, 100);
     let soon = Soon(TempFolder::new());
     std::fs::create_dir(soon.0.join("traces")).unwrap();
     let count = 4 * rounds;

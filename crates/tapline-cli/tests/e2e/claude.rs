@@ -2,6 +2,7 @@
 
 use serde_json::json;
 use tapline_sim::Lane;
+use tapline_testkit::rounds;
 
 use crate::stage::{Stage, claudes, newest};
 
@@ -210,7 +211,7 @@ fn half_an_emoji() {
 
 #[test]
 fn session_after_session() {
-    let rounds: usize = crate::stage::setting("TAPLINE_E2E_ROUNDS").parse().unwrap();
+    let rounds = rounds(3, 50);
     for round in 0..rounds {
         let stage = Stage::new(&newest(), &with_usage(TOOLS));
         let run = stage.run(&["Work", "--permission-mode", "bypassPermissions"]);

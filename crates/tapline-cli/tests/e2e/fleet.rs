@@ -11,9 +11,9 @@ use std::time::Duration;
 use serde_json::Value;
 use tapline_testkit::agent::by_prompt;
 use tapline_testkit::nats::NatsServer;
-use tapline_testkit::{TempFolder, TestProcess, eventually};
+use tapline_testkit::{TempFolder, TestProcess, eventually, rounds};
 
-use crate::stage::{Stage, TAPLINE, newest, setting};
+use crate::stage::{Stage, TAPLINE, newest};
 
 /// A worker that says nothing for this long is taken for dead.
 const WORKER_TIMEOUT: &str = "3s";
@@ -206,7 +206,7 @@ fn twenty_jobs_over_four_workers_are_recorded_as_the_agent_wrote_them() {
 #[test]
 fn workers_broker_batch_and_collector_are_killed_at_random() {
     // Three times each, and a hundred times with `scripts/e2e --all`.
-    let rounds: usize = if setting("TAPLINE_E2E_ROUNDS").parse::<usize>().unwrap() < 50 { 12 } else { 400 };
+    let rounds = rounds(12, 400);
     let mut fleet = Fleet::new();
     let count = 10 * rounds;
     fleet.jobs("slow NAME", count);

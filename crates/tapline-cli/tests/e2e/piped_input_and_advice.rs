@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 
-use tapline_testkit::TempFolder;
+use tapline_testkit::{TempFolder, rounds};
 
 use crate::stage::{Program, Stage, TAPLINE, claudes, codex, newest};
 
@@ -25,7 +25,8 @@ fn asked(program: &Program, input: &[u8], command: impl FnOnce(&Stage) -> Comman
 #[test]
 fn a_pipe_goes_behind_the_prompt_as_the_agent_itself_does_it() {
     for program in claudes().into_iter().chain([codex()]) {
-        for input in ["PIPED\nTEXT\n", "PIPED", "", "  \n", "ünïcode \u{2028}\r\n"] {
+        let inputs = ["ünïcode PIPED\nTEXT \u{2028}\r\n", "", "PIPED", "PIPED\nTEXT\n", "  \n"];
+        for input in &inputs[..rounds(2, inputs.len())] {
             let itself = asked(&program, input.as_bytes(), |stage| {
                 let mut command = stage.command(&program.path);
                 match program.agent {
@@ -80,12 +81,13 @@ text = "I did what I could."
 #[test]
 fn the_flag_that_is_advised_for_a_command_allows_it() {
     for program in claudes() {
-        for (command, flag) in [
-            ("mkdir a", "Bash(mkdir a)"),
+        let advised = [
             ("mkdir a && touch a.b", "Bash(mkdir a),Bash(touch a.b)"),
-            ("mkdir a | tee x", "Bash(mkdir a),Bash(tee x)"),
             ("curl http://127.0.0.1:1/x", "Bash(curl http://127.0.0.1:1/x)"),
-        ] {
+            ("mkdir a", "Bash(mkdir a)"),
+            ("mkdir a | tee x", "Bash(mkdir a),Bash(tee x)"),
+        ];
+        for (command, flag) in &advised[..rounds(2, advised.len())] {
             let run = |args: &[&str]| {
                 let turns = program.runs(command) + "[[turn]]\ntext = \"I did what I could.\"\n";
                 let stage = Stage::new(&program, &turns);
@@ -105,7 +107,8 @@ fn the_flag_that_is_advised_for_a_command_allows_it() {
 #[test]
 fn the_rule_that_is_advised_for_a_sensitive_file_allows_it_where_flags_do_not() {
     for program in claudes() {
-        for file in [".git/config", ".claude/settings.json", ".bashrc"] {
+        let files = [".git/config", ".claude/settings.json", ".bashrc"];
+        for file in &files[..rounds(1, files.len())] {
             let run = |args: &[&str], rule: Option<&str>| {
                 let stage = Stage::at_work(&program, |work| {
                     let write = serde_json::json!({"name": "Write", "input": {"file_path": format!("{work}/{file}"), "content": "made"}});

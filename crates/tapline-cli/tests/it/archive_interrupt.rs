@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use tapline_testkit::files::files_below;
+use tapline_testkit::rounds;
 
 use crate::stats::{Home, answer};
 use crate::tapline::{Ran, ran};
@@ -55,7 +56,7 @@ fn interrupted_at_any_write_the_next_run_is_the_same() {
         let made = results();
         for calls in *calls {
             let mut stopped = 0;
-            for at in (1..=9).chain((10..40).step_by(7)) {
+            for at in (1..=9).chain((10..40).step_by(7)).step_by(rounds(3, 1)) {
                 forget();
                 stopped += usize::from(!interrupted(&home, args, calls, "SIGINT", at));
                 let next = home.run(args);

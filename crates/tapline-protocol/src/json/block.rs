@@ -44,7 +44,10 @@ pub(super) fn backslashes(block: &[u8; BLOCK]) -> u64 {
 /// Marks the bytes for which `is` holds. It must not branch: then compilers look at 16 bytes with one instruction.
 #[inline]
 fn marks(block: &[u8; BLOCK], is: impl Fn(u8) -> bool) -> u64 {
-    let flags = block.map(|byte| u8::from(is(byte)));
+    let mut flags = [0; BLOCK];
+    for (flag, byte) in flags.iter_mut().zip(block) {
+        *flag = u8::from(is(*byte));
+    }
     let (words, _) = flags.as_chunks();
     words.iter().rev().fold(0, |marks, word| {
         // Each bit of the factor moves one of the eight flags to its place in the highest byte.

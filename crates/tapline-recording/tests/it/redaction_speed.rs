@@ -9,7 +9,7 @@ use tapline_recording::Redactor;
 use crate::hostile::HOSTILE;
 
 /// So much text is the measure; what is looked ahead for is mostly less.
-const SIZE: usize = 32 << 10;
+const SIZE: usize = 16 << 10;
 
 /// The time that the processor took for this thread.
 fn spent(work: impl FnOnce()) -> Duration {

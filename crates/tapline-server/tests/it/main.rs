@@ -9,7 +9,6 @@ mod ingest;
 #[cfg(test)]
 mod many_readers;
 #[cfg(test)]
-#[cfg(feature = "otlp")]
 mod otlp;
 #[cfg(test)]
 mod sessions;

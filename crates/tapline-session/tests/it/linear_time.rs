@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use tapline_session::render::{Outputs, RenderAs, Status, TerminalOptions};
 use tapline_session::step::{Step, What};
+use tapline_testkit::rounds;
 
 use crate::read_stream::{PLAIN, show, tell_plainly};
 
@@ -110,7 +111,7 @@ fn ten_times_as_many_small_things_take_about_ten_times_the_work_in_every_rendere
         ("threads of Codex'", vec![CODEX_TURN.to_owned()]),
         ("lists of Codex'", vec![updated(r#"{"id":"i#","type":"todo_list","items":[{"text":"x","completed":false}]}"#)]),
     ] {
-        let [few, ten_times] = [1_500, 15_000].map(|count| {
+        let [few, ten_times] = [rounds(500, 1_500), rounds(5_000, 15_000)].map(|count| {
             let stream: String = lines.iter().map(|line| many(count, line)).collect();
             let before = worked(since);
             show_all(&stream);

@@ -26,7 +26,6 @@ mod narrow_terminal;
 #[cfg(target_os = "linux")] // its sandbox needs namespaces
 mod oracle;
 #[cfg(test)]
-#[cfg(feature = "otlp")]
 mod otlp;
 #[cfg(test)]
 mod page;

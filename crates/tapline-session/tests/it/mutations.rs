@@ -1,12 +1,12 @@
 //! Streams that were damaged on purpose: lines lost, doubled, cut, out of order, values of the wrong type. Whatever is left,
-//! the report keeps to the contract. Seeded, so that every run tries the same; `TAPLINE_MUTATIONS` tries more.
+//! the report keeps to the contract. Seeded, so that every run tries the same; `scripts/test --all` tries more.
 
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
 use tapline_protocol::{Agent, InputFormat};
 use tapline_session::Ending;
-use tapline_testkit::fixture;
+use tapline_testkit::{fixture, rounds};
 
 use crate::read_stream::tell;
 use crate::round_trip::reads_back;
@@ -161,7 +161,7 @@ fn keeps_the_contract(report: &Value, bytes: &[u8], agent: Option<Agent>) {
 
 #[test]
 fn damaged_streams_keep_the_contract() {
-    let count = std::env::var("TAPLINE_MUTATIONS").ok().and_then(|count| count.parse().ok()).unwrap_or(200_u64);
+    let count = rounds(200_u64, 10_000);
     let streams: Vec<Vec<Vec<u8>>> = STREAMS
         .iter()
         .map(|name| {

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::path::Path as Key;
 use object_store::{ClientConfigKey, MultipartUpload, ObjectStore, ObjectStoreExt as _, PutPayload, RetryConfig};
+use tapline_http::root_cause;
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
@@ -61,8 +62,9 @@ impl Bucket {
             return Err(wrong("AWS_ENDPOINT_URL is not encrypted: set AWS_ALLOW_HTTP=true if that is meant"));
         }
         let retry = RetryConfig { max_retries: RETRIES.0, retry_timeout: RETRIES.1, ..RetryConfig::default() };
-        let store =
-            Box::new(builder.with_retry(retry).with_http_connector(Connector).build().map_err(|error| wrong(&root(&error)))?);
+        let store = Box::new(
+            builder.with_retry(retry).with_http_connector(Connector).build().map_err(|error| wrong(&root_cause(&error)))?,
+        );
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = Some(runtime.map_err(|error| wrong(&error.to_string()))?);
         Ok(Self { store, piece: PIECE, name: name.to_owned(), prefix, endpoint, runtime })
@@ -157,7 +159,7 @@ impl Bucket {
             }
             // Without keys, a machine of Amazon's cloud would be asked for some.
             _ if told.contains("169.254.") => PartitionsError::NoKeys { to },
-            _ => PartitionsError::Store { to, why: code(&told).map_or_else(|| root(&error), str::to_owned) },
+            _ => PartitionsError::Store { to, why: code(&told).map_or_else(|| root_cause(&error), str::to_owned) },
         }
     }
 }
@@ -173,15 +175,6 @@ async fn stopped(stop: &mut watch::Receiver<bool>) {
 fn code(told: &str) -> Option<&str> {
     let (_, rest) = told.split_once("<Code>")?;
     rest.split_once("</Code>").map(|(code, _)| code)
-}
-
-/// Returns the first cause of an error, which is the shortest.
-fn root(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(next) = cause.source() {
-        cause = next;
-    }
-    cause.to_string()
 }
 
 #[cfg(test)]
