@@ -55,8 +55,9 @@ main() {
   mkdir -p "$folder"
   # A tapline that is running keeps its file.
   cp "$work/$name/tapline" "$folder/.tapline.$$"
+  said=$("$folder/.tapline.$$" --version) || { rm -f "$folder/.tapline.$$"; fail "the binary does not run here: nothing is installed"; }
   mv -f "$folder/.tapline.$$" "$folder/tapline"
-  echo "$("$folder/tapline" --version) is installed: $folder/tapline"
+  echo "$said is installed: $folder/tapline"
   case :$PATH: in
     *:"$folder":*) ;;
     *) echo "Add $folder to your PATH." ;;

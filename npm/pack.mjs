@@ -3,6 +3,7 @@
 //   node npm/pack.mjs DIST   writes DIST/npm/*.tgz
 import { execFileSync } from "node:child_process";
 import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 
 const SYSTEMS = {
   "x86_64-unknown-linux-musl": ["linux", "x64"],
@@ -12,7 +13,7 @@ const SYSTEMS = {
 };
 
 const dist = process.argv[2];
-const root = new URL("..", import.meta.url).pathname;
+const root = fileURLToPath(new URL("..", import.meta.url));
 const common = JSON.parse(readFileSync(`${root}npm/package.json`, "utf8"));
 const version = /^version = "(.*)"/m.exec(readFileSync(`${root}Cargo.toml`, "utf8"))[1];
 

@@ -53,7 +53,9 @@ pub(crate) fn marked(mut command: clap::Command) -> clap::Command {
             if let Some(argument) = argument {
                 return sub.mut_arg(argument, |arg| {
                     let help = arg.get_help().map(|help| format!("{help} {mark}")).unwrap_or_default();
-                    arg.help(help)
+                    let more = arg.get_long_help().map(|more| format!("{mark} {more}"));
+                    let arg = arg.help(help);
+                    if let Some(more) = more { arg.long_help(more) } else { arg }
                 });
             }
             let about = sub.get_about().map(|about| format!("{about} {mark}")).unwrap_or_default();

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use tapline_http::AddressError;
-use tapline_server::{OtlpError, OtlpOptions, OtlpTarget, percent_decoded};
+use tapline_http::percent_decoded;
+use tapline_server::{OtlpError, OtlpOptions, OtlpTarget};
 use tapline_session::otlp::OtlpResource;
 
 use crate::features::{self, Feature};

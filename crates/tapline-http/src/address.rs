@@ -107,6 +107,28 @@ fn without_user(url: &str) -> String {
     }
 }
 
+/// Decodes `%20` and the like. Returns nothing if a `%` has no two digits behind it, or if the result is no text.
+///
+/// ```
+/// assert_eq!(tapline_http::percent_decoded("a%20b").as_deref(), Some("a b"));
+/// assert_eq!(tapline_http::percent_decoded("100%"), None);
+/// ```
+pub fn percent_decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((first, behind)) = rest.split_first() {
+        if *first == b'%' {
+            let digits = behind.get(..2).and_then(|digits| std::str::from_utf8(digits).ok())?;
+            bytes.push(u8::from_str_radix(digits, 16).ok()?);
+            rest = &behind[2..];
+        } else {
+            bytes.push(*first);
+            rest = behind;
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -19,8 +19,8 @@ use crate::connect::connect;
 use crate::error::HttpError;
 use crate::request::{HttpAnswer, HttpRequest};
 
-/// How much of an answer is read.
-const ANSWER: usize = 64 << 10;
+/// How much of an answer is read. A server of ours may answer with a message of 256 KiB, in which every character can be escaped.
+const ANSWER: usize = 8 << 20;
 
 /// Sends a request over a connection of its own, and returns the answer as soon as its head is there. Whoever calls it sets the limit of time.
 pub async fn exchange<B>(address: &Address, request: http::Request<B>) -> Result<http::Response<Incoming>, HttpError>

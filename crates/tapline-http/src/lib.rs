@@ -15,7 +15,7 @@ mod request;
 #[cfg(feature = "https")]
 mod tls;
 
-pub use address::{Address, AddressError};
+pub use address::{Address, AddressError, percent_decoded};
 pub use client::{BlockingClient, exchange, send};
 pub use error::{HttpError, root_cause};
 pub use request::{HttpAnswer, HttpRequest};

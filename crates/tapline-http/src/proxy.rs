@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::address::Address;
+use crate::address::{Address, percent_decoded};
 use crate::connect::connect;
 use crate::error::HttpError;
 
@@ -25,12 +25,13 @@ pub(crate) struct Proxy {
 
 /// Returns the proxy for an address, if there is one.
 pub(crate) fn proxy_for(address: &Address) -> Option<Result<Proxy, HttpError>> {
-    let named = |names: &[&str]| names.iter().find_map(|name| env::var(name).ok().filter(|value| !value.is_empty()));
-    let url = named(&["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"])?;
-    if is_exempt(address.name(), &named(&["no_proxy", "NO_PROXY"]).unwrap_or_default()) {
+    let value = |name: &&str| env::var(name).ok().filter(|value| !value.is_empty());
+    let (name, url) =
+        ["https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"].iter().find_map(|name| Some((name, value(name)?)))?;
+    if is_exempt(address.name(), &["no_proxy", "NO_PROXY"].iter().find_map(value).unwrap_or_default()) {
         return None;
     }
-    Some(Proxy::read(&url).map_err(|why| HttpError::Connect(io::Error::other(format!("the proxy in HTTPS_PROXY: {why}")))))
+    Some(Proxy::read(&url).map_err(|why| HttpError::Connect(io::Error::other(format!("the proxy in {name}: {why}")))))
 }
 
 /// Returns whether a host is in a list such as `localhost,.example.com,10.0.0.1`. This machine never needs a proxy.
@@ -55,6 +56,7 @@ impl Proxy {
         }
         let (user, host) = rest.rsplit_once('@').map_or((None, rest), |(user, host)| (Some(user), host));
         let address = Address::read(&format!("http://{host}")).map_err(|error| error.to_string())?;
+        let user = user.map(|user| percent_decoded(user).ok_or("the user or the password has a wrong %")).transpose()?;
         let user = user.map(|user| format!("Proxy-Authorization: Basic {}\r\n", STANDARD.encode(user))).unwrap_or_default();
         Ok(Self { address, user })
     }

@@ -45,7 +45,7 @@ pub use app::ResumeCommand;
 pub use budget::Budget;
 pub use error::ServerError;
 pub use ingest::PUSHED_AS;
-pub use otlp::{OtlpError, OtlpOptions, OtlpSender, OtlpTarget, percent_decoded};
+pub use otlp::{OtlpError, OtlpOptions, OtlpSender, OtlpTarget};
 pub use secret::Secret;
 pub use server::{Server, ServerOptions};
 

@@ -20,7 +20,7 @@ use tapline_session::otlp::{
 
 use uuid::Uuid;
 
-pub use target::{OtlpError, OtlpTarget, percent_decoded};
+pub use target::{OtlpError, OtlpTarget};
 
 use crate::row::now;
 use crate::shelf::Shelf;

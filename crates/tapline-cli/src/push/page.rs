@@ -50,12 +50,12 @@ pub(super) fn obey(client: &BlockingClient, target: &Target, run: &Mutex<String>
         } else {
             target.get(client, &format!("{}/commands?after={}&messages={}", last.0, last.1, page.takes_messages())).ok()
         };
-        let Some(answer) = told.filter(|answer| answer.status == 200) else {
+        let told = told.filter(|answer| answer.status == 200).and_then(|answer| serde_json::from_slice(&answer.body).ok());
+        let Some(told): Option<Value> = told else {
             // It is away, or does not know the run yet.
             std::thread::sleep(BACKOFF.0);
             continue;
         };
-        let told: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
         if told["allowed"] != true {
             return;
         }

@@ -4,7 +4,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::time::Duration;
 
-use tapline_http::{Address, AddressError, BlockingClient, HttpAnswer, HttpError, HttpRequest};
+use tapline_http::{Address, AddressError, BlockingClient, HttpAnswer, HttpError, HttpRequest, percent_decoded};
 use tapline_session::otlp::rejected;
 use tapline_session::text::one_line;
 
@@ -132,23 +132,6 @@ fn read_headers(text: &str) -> Result<Vec<(String, String)>, OtlpError> {
         }
     }
     Ok(headers)
-}
-
-/// Reads `%20` and the like.
-pub fn percent_decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let Some((first, behind)) = rest.split_first() {
-        if *first == b'%' {
-            let digits = behind.get(..2).and_then(|digits| std::str::from_utf8(digits).ok())?;
-            bytes.push(u8::from_str_radix(digits, 16).ok()?);
-            rest = &behind[2..];
-        } else {
-            bytes.push(*first);
-            rest = behind;
-        }
-    }
-    String::from_utf8(bytes).ok()
 }
 
 #[cfg(test)]
