@@ -132,7 +132,7 @@ def built(args, parts):
         # The part that measures builds makes its own.
         if parts != ["build"]:
             output("cargo", "build", "--release", "--locked", "-p", "tapline-cli", "--features", "full")
-            output("cargo", "build", "--release", "--locked", "-p", "tapline-bench")
+            output("cargo", "build", "--profile", "bench", "--locked", "-p", "tapline-bench")
     return tapline, tapline.with_name("bench")
 
 
