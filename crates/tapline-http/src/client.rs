@@ -58,7 +58,7 @@ fn broken(error: hyper::Error) -> HttpError {
     HttpError::Broken(Box::new(error))
 }
 
-/// Sends a request, and returns the answer with the first 64 KiB of its body. All of that happens within the time given.
+/// Sends a request, and returns the answer with the first 8 MiB of its body. All of that happens within the time given.
 pub async fn send(address: &Address, request: HttpRequest, within: Duration) -> Result<HttpAnswer, HttpError> {
     let request = request.to(address)?;
     let answered = async {

@@ -21,7 +21,7 @@ pub enum HttpError {
     #[error("the request cannot be written: {0}")]
     Request(#[source] hyper::http::Error),
     /// There was no answer in time.
-    #[error("no answer within {} s", .0.as_secs())]
+    #[error("no answer within {:?}", .0)]
     TimedOut(Duration),
 }
 

@@ -40,7 +40,8 @@ export class Virtual {
     const { signal } = this.ending;
     addEventListener('scroll', this.later, { passive: true, signal });
     addEventListener('resize', this.later, { signal });
-    root.addEventListener('pointerdown', () => { this.held ??= this.all; }, { signal });
+    // The menu of another button swallows its release.
+    root.addEventListener('pointerdown', ({ button }) => { if (button === 0) this.held ??= this.all; }, { signal });
     // The click comes right after the release.
     for (const type of ['pointerup', 'pointercancel']) addEventListener(type, () => setTimeout(() => this.release()), { signal });
   }

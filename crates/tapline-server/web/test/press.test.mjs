@@ -121,9 +121,11 @@ test('the buttons of a question stay where they are when it is selected, and a t
     assert.deepEqual(await boxes(), before);
     await rowOf(page, 'Make the failing').locator('a.title').focus();
     const no = buttons.nth(1);
+    const answered = page.waitForResponse((response) => response.request().method() === 'POST');
     if (look.hasTouch) await no.tap();
     else await no.click({ delay: HELD });
-    await page.waitForFunction(() => !document.querySelector('.ask-buttons')?.closest('.row')?.textContent.includes('Asks, too'));
+    await rowOf(page, 'Asks, too').locator('.ask-buttons').waitFor({ state: 'detached' });
+    await answered;
     assert.deepEqual(mock.posts, [['answer', { question: 'q2', decision: 'deny' }]]);
   }
 });
