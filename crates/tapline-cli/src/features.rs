@@ -46,8 +46,12 @@ const PARTS: [(&str, Option<&str>, Feature); 7] = [
 ];
 
 /// Marks in the help what this build does not have.
-pub(crate) fn marked(mut command: clap::Command) -> clap::Command {
-    for (name, argument, feature) in PARTS.into_iter().filter(|(_, _, feature)| !feature.is_here()) {
+pub(crate) fn marked(command: clap::Command) -> clap::Command {
+    marked_without(command, |feature| !feature.is_here())
+}
+
+fn marked_without(mut command: clap::Command, is_left_out: impl Fn(Feature) -> bool) -> clap::Command {
+    for (name, argument, feature) in PARTS.into_iter().filter(|(_, _, feature)| is_left_out(*feature)) {
         let mark = format!("[not in this build: feature `{}`]", feature.name());
         command = command.mut_subcommand(name, |sub| {
             if let Some(argument) = argument {
@@ -78,4 +82,39 @@ pub(crate) fn missing(what: &str, feature: Feature) -> Error {
 /// Refuses something that needs a part of tapline, unless this build has it.
 pub(crate) fn require(what: &str, feature: Feature) -> Result<()> {
     if feature.is_here() { Ok(()) } else { Err(missing(what, feature)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn what_is_left_out_is_marked_in_both_helps() {
+        let whole = marked_without(crate::args::Cli::command(), |_| false);
+        let marked = marked_without(crate::args::Cli::command(), |_| true);
+        for (name, argument, feature) in PARTS {
+            let helps = |command: &clap::Command| {
+                let sub = command.find_subcommand(name).unwrap();
+                let of_argument = |id| sub.get_arguments().find(|one| one.get_id() == id).unwrap();
+                match argument.map(of_argument) {
+                    Some(arg) => (arg.get_help().unwrap().to_string(), arg.get_long_help().map(ToString::to_string)),
+                    None => (sub.get_about().unwrap().to_string(), sub.get_long_about().map(ToString::to_string)),
+                }
+            };
+            let mark = format!("[not in this build: feature `{}`]", feature.name());
+            let (short, long) = helps(&marked);
+            assert!(short.contains(&mark) && long.is_none_or(|long| long.contains(&mark)), "{name} {argument:?}: {short}");
+            assert!(!helps(&whole).0.contains("not in this build"), "{name} {argument:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_left_out_is_refused_with_where_to_get_it() {
+        let refused = missing("--push https://host", Feature::Https).to_string();
+        for words in ["--push https://host: this tapline was built without the feature `https`", "downloads of a release", "--features https"] {
+            assert!(refused.contains(words), "{refused}");
+        }
+    }
 }

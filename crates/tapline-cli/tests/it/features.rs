@@ -18,7 +18,7 @@ const PARTS: &[(&[&str], &str, bool, &[&str])] = &[
         &["export", "--help"],
     ),
     (
-        &["export", "--to", "parquet", "--table", "sessions", "-o", "/dev/null", "."],
+        &["export", "--to", "parquet", "--table", "sessions", "-o", "sessions.parquet", "."],
         "parquet",
         cfg!(feature = "parquet"),
         &["export", "--help"],
