@@ -113,7 +113,11 @@ mod tests {
     #[test]
     fn what_is_left_out_is_refused_with_where_to_get_it() {
         let refused = missing("--push https://host", Feature::Https).to_string();
-        for words in ["--push https://host: this tapline was built without the feature `https`", "downloads of a release", "--features https"] {
+        for words in [
+            "--push https://host: this tapline was built without the feature `https`",
+            "downloads of a release",
+            "--features https",
+        ] {
             assert!(refused.contains(words), "{refused}");
         }
     }
