@@ -61,7 +61,9 @@ impl Place {
         #[cfg(not(feature = "s3"))]
         {
             let _ = bucket;
-            Err(wrong("this tapline was built without the feature `s3`. The downloads of a release have it; `cargo install tapline-cli --features s3` builds it. A folder works"))
+            Err(wrong(
+                "this tapline was built without the feature `s3`. The downloads of a release have it; `cargo install tapline-cli --features s3` builds it. A folder works",
+            ))
         }
     }
 
