@@ -211,7 +211,8 @@ esac"#;
         ("[limits]\nturns = 2", 0, 2),
         ("[limits]\ncost_usd = 0.03", 3, 2),
         ("[limits]\ncost_usd = 1.0", 0, 2),
-        ("[limits]\nseconds = 0.9", 3, 2),
+        // The first attempt fits in, however busy the machine is; the wait before the second does not.
+        ("[limits]\nseconds = 4", 3, 2),
         ("[limits]\nseconds = 600", 0, 2),
         ("[session]\nmodel = [\"claude-*\"]", 3, 1),
         ("[session]\nmodel = [\"fake-*\"]\n[mcp]\nall_connected = true\n[limits]\ncalls = 1\ndenials = 1", 3, 2),
@@ -219,7 +220,8 @@ esac"#;
     for (at, (rule, code, attempts)) in rules.into_iter().enumerate() {
         let (policy, record) = (folder.file("policy.toml", rule), folder.path(&format!("rec{at}")));
         let run = ["run", "go", "--bin", &bin, "--record", &record, "--grace", PATIENT, "--format", "report", "--retry", "1"];
-        let ran = tapline(&[&run[..], &["--policy", &policy]].concat());
+        let delay = if rule.contains("seconds = 4") { "5s" } else { "1s" };
+        let ran = tapline(&[&run[..], &["--policy", &policy, "--retry-delay", delay]].concat());
         let report = parse(&ran.out);
         assert_eq!((ran.code, report["run"]["attempts"].as_u64()), (code, Some(attempts)), "{rule}: {} {}", ran.err, ran.out);
         let recording = report["run"]["recording"].as_str().unwrap();
