@@ -10,6 +10,7 @@ pub(crate) enum Feature {
     Otlp,
     #[cfg_attr(feature = "parquet", expect(dead_code, reason = "only a build without it speaks of it"))]
     Parquet,
+    S3,
 }
 
 impl Feature {
@@ -20,6 +21,7 @@ impl Feature {
             Self::Nats => "nats",
             Self::Otlp => "otlp",
             Self::Parquet => "parquet",
+            Self::S3 => "s3",
         }
     }
 
@@ -30,14 +32,16 @@ impl Feature {
             Self::Nats => cfg!(feature = "nats"),
             Self::Otlp => cfg!(feature = "otlp"),
             Self::Parquet => cfg!(feature = "parquet"),
+            Self::S3 => cfg!(feature = "s3"),
         }
     }
 }
 
 /// What a build may leave out: commands, and arguments of commands.
-const PARTS: [(&str, Option<&str>, Feature); 7] = [
+const PARTS: [(&str, Option<&str>, Feature); 8] = [
     ("worker", None, Feature::Nats),
     ("collect", None, Feature::Nats),
+    ("collect", Some("dest"), Feature::S3),
     ("batch", Some("engine"), Feature::Nats),
     ("serve", Some("engine"), Feature::Nats),
     ("doctor", Some("engine"), Feature::Nats),

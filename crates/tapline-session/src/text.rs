@@ -30,25 +30,53 @@ fn steers(c: char) -> bool {
     }
 }
 
+/// Which first bytes of a character may belong to one that steers. All others are passed over without a look at the character.
+const MAY_STEER: [bool; 256] = {
+    let mut may = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        may[byte] = matches!(byte, 0..=0x1f | 0x7f | 0xc2 | 0xcd | 0xd8 | 0xe1 | 0xe2 | 0xe3 | 0xef | 0xf3)
+            && !matches!(byte, 0x09 | 0x0a);
+        byte += 1;
+    }
+    may
+};
+
+/// Returns the first character that steers, and where it is.
+fn first_that_steers(text: &str) -> Option<(usize, char)> {
+    let mut at = 0;
+    loop {
+        at += text.as_bytes()[at..].iter().position(|byte| MAY_STEER[usize::from(*byte)])?;
+        let c = text[at..].chars().next()?;
+        if steers(c) {
+            return Some((at, c));
+        }
+        at += c.len_utf8();
+    }
+}
+
 /// Makes every control, escape and bidirectional character visible instead of effective. Newlines stay; a carriage
 /// return before one is removed.
 pub fn visible(text: &str) -> Cow<'_, str> {
-    if !text.contains(steers) {
-        return Cow::Borrowed(text);
-    }
+    let Some(mut found) = first_that_steers(text) else { return Cow::Borrowed(text) };
     let mut out = String::with_capacity(text.len() + 16);
-    let mut chars = text.chars().peekable();
-    while let Some(c) = chars.next() {
+    let mut rest = text;
+    loop {
+        let (at, c) = found;
+        out.push_str(&rest[..at]);
+        rest = &rest[at + c.len_utf8()..];
         match c {
-            '\r' if chars.peek() == Some(&'\n') => {}
-            '\u{0}'..='\u{1f}' if steers(c) => out.extend(char::from_u32(0x2400 + u32::from(c))),
+            '\r' if rest.starts_with('\n') => {}
+            '\u{0}'..='\u{1f}' => out.extend(char::from_u32(0x2400 + u32::from(c))),
             '\u{7f}' => out.push('\u{2421}'),
-            c if steers(c) => {
+            c => {
                 let _ = write!(out, "<U+{:04X}>", u32::from(c));
             }
-            c => out.push(c),
         }
+        let Some(next) = first_that_steers(rest) else { break };
+        found = next;
     }
+    out.push_str(rest);
     Cow::Owned(out)
 }
 
@@ -83,18 +111,26 @@ pub fn width(text: &str) -> usize {
 }
 
 /// Returns how many columns a character takes.
+#[inline]
 pub(crate) fn char_width(c: char) -> usize {
-    c.width().unwrap_or(0)
+    // Most text is ASCII: its table need not be asked.
+    if c.is_ascii() { usize::from(!c.is_ascii_control()) } else { c.width().unwrap_or(0) }
+}
+
+/// Returns whether a text takes at most this many columns.
+fn fits(text: &str, columns: usize) -> bool {
+    // No character takes more columns than bytes.
+    text.len() <= columns || width(text) <= columns
 }
 
 /// Shortens a text to this many columns, with `…` where something is missing.
 pub fn fit(text: &str, columns: usize) -> Cow<'_, str> {
-    if width(text) <= columns {
+    if fits(text, columns) {
         return Cow::Borrowed(text);
     }
     let mut left = columns.saturating_sub(1);
     let kept = text.char_indices().find_map(|(at, c)| {
-        let width = c.width().unwrap_or(0);
+        let width = char_width(c);
         if width > left {
             return Some(at);
         }
@@ -106,12 +142,15 @@ pub fn fit(text: &str, columns: usize) -> Cow<'_, str> {
 
 /// Splits a line between words, so that each part takes at most this many columns. Longer words are not split.
 pub fn wrap(line: &str, columns: usize) -> Vec<&str> {
+    if fits(line, columns) {
+        return vec![line];
+    }
     let mut parts = Vec::new();
     // Where the part starts, its width, and its last space with the width up to it.
     let (mut start, mut used, mut blank) = (0, 0, None);
     let mut in_indent = true;
     for (at, c) in line.char_indices() {
-        let wide = c.width().unwrap_or(0);
+        let wide = char_width(c);
         in_indent &= c == ' ';
         if c == ' ' && !in_indent {
             blank = Some((at, used));
@@ -245,6 +284,16 @@ mod tests {
         assert_eq!(shown, "a␛[31mred␛]52;c;aGk=␇<U+009B>2J<U+202E>evil<U+2066>\nnext␍over␀␡<U+E0041>");
         assert!(!shown.chars().any(steers));
         assert!(matches!(visible("plain\ttext 👩‍👩‍👧 日本語\n"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn every_character_that_steers_is_found_by_its_first_byte() {
+        for c in '\0'..=char::MAX {
+            let text = format!("ab{c}");
+            let found = first_that_steers(&text);
+            assert_eq!(found, steers(c).then_some((2, c)), "{:04X}", u32::from(c));
+            assert!(char_width(c) <= c.len_utf8() && char_width(c) == c.width().unwrap_or(0), "{:04X}", u32::from(c));
+        }
     }
 
     #[test]
