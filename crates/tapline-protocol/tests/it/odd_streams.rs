@@ -55,7 +55,8 @@ fn the_type_may_stand_anywhere() {
 fn any_depth_is_read_kept_and_written() {
     let deep = ["[".repeat(200_000), "]".repeat(200_000)].concat();
     assert_eq!(read_one(&deep), Event::NotObject);
-    let output = result(format!(r#"{{"structured_output":{deep},"subtype":"success","type":"result"}}"#)).structured_output.unwrap();
+    let output =
+        result(format!(r#"{{"structured_output":{deep},"subtype":"success","type":"result"}}"#)).structured_output.unwrap();
     assert!(output.as_str() == deep && serde_json::to_string(&output).unwrap() == deep);
     let objects = [r#"{"a":"#.repeat(200_000), "1".into(), "}".repeat(200_000)].concat();
     assert_eq!(read_one(&objects), Event::Untyped);
