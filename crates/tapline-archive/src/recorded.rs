@@ -48,6 +48,7 @@ pub(crate) fn recorded(recording: &Recording, path: &Path, given: Ending) -> Rec
         signal: given.signal.or(end.signal),
         stderr: given.stderr.or(stderr),
         stopped: given.stopped.or(end.stop.map(|stop| stop.reason)),
+        limit_ms: given.limit_ms.or(end.stop.and_then(|stop| stop.limit_ms).filter(|_| given.stopped.is_none())),
         violated: end.violated,
         no_heuristics: given.no_heuristics || meta.no_heuristics,
         no_background_tasks: given.no_background_tasks || meta.no_background_tasks,

@@ -65,7 +65,9 @@ impl Activity {
             What::Turn(_) => {
                 self.in_turn = false;
                 self.turns += 1;
-                (self.ended, self.rests) = (Some(now), Some(now));
+                self.ended = Some(now);
+                // A result that comes again, with nothing between, prolongs nothing.
+                self.rests.get_or_insert(now);
             }
             What::Task(task) if task.terminal => {
                 // It is about to wake the agent, unless it was stopped. The time for that starts now.
@@ -103,10 +105,5 @@ impl Activity {
     /// Notes that nothing more will be sent to the agent. Whatever it waits for, the wait starts now.
     pub(crate) fn input_closed(&mut self, now: Instant) {
         self.rests = self.rests.map(|_| now);
-    }
-
-    /// Forgets background tasks, after waiting long enough.
-    pub(crate) fn forget_tasks(&mut self) {
-        self.tasks.clear();
     }
 }

@@ -67,7 +67,8 @@ impl Clocks {
         let lingers = [over.map(|at| at.checked_add(wait)), self.silent.map(|at| at.checked_add(self.limits.linger))];
         // A time beyond the range of the clock never comes.
         let linger = lingers.into_iter().flatten().flatten().min();
-        let timeout = self.limits.timeout.and_then(|limit| self.started.checked_add(limit));
+        let Limits { timeout, spent, .. } = self.limits;
+        let timeout = timeout.and_then(|limit| self.started.checked_add(limit.saturating_sub(spent)));
         let silent = reading && !waiting && !self.asked;
         let idle = self.limits.idle.filter(|_| silent).and_then(|limit| self.heard.checked_add(limit));
         let late = [timeout.map(|at| (at, StopReason::Timeout)), idle.map(|at| (at, StopReason::Idle))].into_iter().flatten();

@@ -379,8 +379,8 @@ impl Dialogue {
     /// Returns when, at the latest, the agent's input must be closed or a message given up.
     pub(crate) fn alarm(&self, activity: &Activity) -> Option<Instant> {
         let close = match self.need(activity) {
-            Need::Until(until) if self.lines.is_some() => Some(until),
-            Need::Until(_) | Need::Open | Need::Nothing => None,
+            Need::Until(until) | Need::Late(until) if self.lines.is_some() => Some(until),
+            Need::Until(_) | Need::Late(_) | Need::Open | Need::Nothing => None,
         };
         close.into_iter().chain(self.lifecycle.due(activity)).min()
     }
@@ -390,18 +390,21 @@ impl Dialogue {
         self.lifecycle.settle_due(activity, now).map(|over| Update::Over(Box::new(over))).into_iter().collect()
     }
 
-    /// Closes the agent's input once nothing needs it. Returns `true` if something might still need it, but the wait
-    /// was long enough.
-    pub(crate) fn close_if_over(&mut self, activity: &Activity, now: Instant) -> bool {
-        let (over, gave_up) = match self.need(activity) {
-            Need::Nothing => (true, false),
-            Need::Until(until) => (until <= now, true),
-            Need::Open => (false, false),
+    /// Closes the agent's input once nothing needs it.
+    pub(crate) fn close_if_over(&mut self, activity: &Activity, now: Instant) {
+        let over = match self.need(activity) {
+            Need::Nothing => true,
+            Need::Until(until) => until <= now,
+            Need::Late(_) | Need::Open => false,
         };
         if over {
             self.lines = None;
         }
-        over && gave_up
+    }
+
+    /// Returns whether the agent was waited for long enough, although something might still need its input.
+    pub(crate) fn is_late(&self, activity: &Activity, now: Instant) -> bool {
+        self.lines.is_some() && matches!(self.need(activity), Need::Late(until) if until <= now)
     }
 
     fn need(&self, activity: &Activity) -> Need {

@@ -124,13 +124,14 @@ impl<T: Transport> Driver<T> {
             self.ending.signal = self.state.exit.and_then(|status| status.signal()).map(signal_name);
         }
         let stopped = self.ladder.reason();
-        self.ending.stopped = stopped;
+        let stop = stopped.map(|reason| stop_of(reason, self.clocks.limits()));
+        (self.ending.stopped, self.ending.limit_ms) = (stopped, stop.and_then(|stop| stop.limit_ms));
         let duration = self.epoch.elapsed();
         let summary = self.fold.finish(&self.ending);
         let end = End {
             exit_code: self.ending.exit_code,
             signal: self.ending.signal.clone(),
-            stop: stopped.map(|reason| stop_of(reason, self.clocks.limits())),
+            stop,
             violated: self.ending.violated.clone(),
             left: self.state.left,
             duration_ms: u64::try_from(duration.as_millis()).ok(),

@@ -93,6 +93,8 @@ pub struct Environment {
 pub struct Limits {
     /// The whole run.
     pub timeout: Option<Duration>,
+    /// How much of that was used up before the agent is started.
+    pub spent: Duration,
     /// Time without output on stdout, not even a heartbeat.
     pub idle: Option<Duration>,
     /// Time after the final result before a process that is still running is stopped.
@@ -112,6 +114,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             timeout: None,
+            spent: Duration::ZERO,
             idle: None,
             linger: Duration::from_secs(30),
             grace: Duration::from_secs(5),

@@ -11,10 +11,11 @@ mod sessions;
 mod side;
 mod sides;
 mod spoken;
+mod tasks;
 mod threads;
 mod turns;
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use tapline_protocol::{Agent, Dialect, Event, LineKind, Malformed, Moment, Record, SyntaxError};
@@ -26,7 +27,7 @@ pub(crate) use sides::Extensions;
 
 use crate::ledger::{Ledger, LedgerBuilder};
 use crate::recent::Recent;
-use crate::step::{Level, Notice, Odd, Said, Step, Task, Turn, What};
+use crate::step::{Level, Notice, Odd, Said, Step, Turn, What};
 use crate::text::{count_of, head, one_line};
 use crate::unwritten::Unwritten;
 use crate::verdict::{Ending, Evidence, TextFacts, Verdict, Warnings, judge};
@@ -36,6 +37,7 @@ use refusals::Refusals;
 use sessions::Ids;
 use sides::Sides;
 use spoken::Spoken;
+use tasks::Tasks;
 use threads::{Calls, Messages};
 
 /// Lines by kind.
@@ -157,9 +159,7 @@ pub struct Fold {
     prompts: Prompts,
     spoken: Spoken,
     turns: Turns,
-    /// The tasks, each with its start.
-    tasks: BTreeMap<String, (Task, Option<Moment>)>,
-    launched: BTreeSet<String>,
+    tasks: Tasks,
     denied: Recent,
     refusals: Refusals,
     /// The number of tool calls that were denied.
@@ -178,7 +178,7 @@ pub struct Fold {
 /// The turns so far.
 #[derive(Debug, Default)]
 struct Turns {
-    /// Whether the last result had nothing that this agent's results have.
+    /// Whether the only result had nothing that this agent's results have.
     foreign_end: bool,
     /// Whether a turn has begun and not ended, for agents that say when a turn begins.
     open: bool,
@@ -298,13 +298,15 @@ impl Fold {
 
     fn changed_shape(&mut self, event: &Event, error: &str, out: &mut Steps<'_>) {
         out.odd("changed-shape", format!("{}: {error}", out.kind()));
+        // Another agent's `result` does not say how this run ended, even if the caller named the agent, and takes nothing back.
+        let foreign = out.kind() == "result";
+        if foreign && self.turns.count > 0 {
+            return;
+        }
         self.event(event, out);
-        // Another agent's `result` does not say how this run ended, even if the caller named the agent.
-        if out.kind() == "result" {
-            self.turns.foreign_end = true;
-            if let Some(What::Turn(turn)) = out.steps.last_mut().map(|step| &mut step.what) {
-                turn.so_far.foreign = true;
-            }
+        self.turns.foreign_end |= foreign;
+        if let Some(What::Turn(turn)) = out.steps.last_mut().map(|step| &mut step.what) {
+            turn.so_far.foreign = foreign;
         }
     }
 
@@ -381,7 +383,7 @@ impl Fold {
     /// Ends the stream and returns everything that is known.
     pub fn finish(self, ending: &Ending) -> Summary {
         let (agent, blemished) = (self.agent(), self.is_blemished());
-        let Self { mut warnings, turns, spoken, mut session, mut sides, tasks, launched, calls, .. } = self;
+        let Self { mut warnings, turns, spoken, mut session, mut sides, tasks, calls, .. } = self;
         let side = sides.of(agent);
         let texts = TextFacts { last_of_main: spoken.ends_with(), waiting: spoken.is_waiting(), ..self.asked };
         if agent.is_none() && self.unknown > 0 {
@@ -414,10 +416,6 @@ impl Fold {
                 format!("{} of {} turns failed before the last", turns.failed, turns.count),
             );
         }
-        let calls_of_tasks: HashSet<_> = tasks.values().filter_map(|(task, _)| task.tool_use_id.as_deref()).collect();
-        let launched_ended = !launched.is_empty()
-            && tasks.values().all(|(task, _)| task.terminal)
-            && (tasks.len() >= launched.len() || launched.iter().all(|call| calls_of_tasks.contains(call.as_str())));
         let aborted = turns.last.as_ref().is_some_and(Turn::is_aborted);
         let (answer, last_text) = side.answer(&turns, spoken.last(), ending, &mut warnings);
         let evidence = Evidence {
@@ -431,7 +429,7 @@ impl Fold {
             texts,
             num_turns: turns.num_turns,
             stop_reason: turns.stop_reason.as_deref(),
-            tasks_ended: launched_ended,
+            tasks: tasks.end(),
             resets_at: self.limit_resets_at,
             unsupported: self.too_old,
         };

@@ -9,7 +9,7 @@ use std::ops::{Add, AddAssign};
 use serde::{Deserialize, Serialize};
 use tapline_protocol::Json;
 
-pub(crate) use builder::{LedgerBuilder, MessageUsage, ResultUsage};
+pub(crate) use builder::{LedgerBuilder, MessageUsage, ResultUsage, SYNTHETIC};
 
 use crate::words::words;
 

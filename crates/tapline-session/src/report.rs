@@ -17,7 +17,7 @@ pub use shape::check_path;
 use crate::fold::{CodexPart, StreamStats};
 use crate::format::StreamFormat;
 use crate::ledger::Ledger;
-use crate::step::{CallStatus, Hook, Retry, ServerAnswer, ServerCall, Setup, Turn};
+use crate::step::{CallEnd, CallStatus, Denial, Hook, Retry, ServerAnswer, ServerCall, Setup, Turn};
 use crate::verdict::Verdict;
 
 /// The report on one stream. It is a value: it can be cloned, compared, written and read back.
@@ -152,6 +152,10 @@ pub struct CallEntry {
     pub parent: Option<String>,
     pub title: String,
     pub status: CallStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<CallEnd>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub denial: Option<Denial>,
     pub result: Option<ResultEntry>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,

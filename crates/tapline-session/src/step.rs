@@ -15,7 +15,7 @@ use tapline_protocol::{Agent, Json, Moment, Number};
 
 pub use message::{MessageInfo, MessageUsage};
 pub use partial::Partial;
-pub use words::{CallStatus, DeltaKind, Level, Phase};
+pub use words::{CallEnd, CallStatus, DeltaKind, DeniedBy, Level, Phase};
 
 use crate::ledger::Ledger;
 use crate::verdict::Category;
@@ -267,6 +267,9 @@ pub struct CallAnswer {
     pub text: String,
     /// Whether `is_error` was literally true.
     pub is_error: bool,
+    /// How the call ended, if the agent says that it did not end by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<CallEnd>,
     /// The index in the event.
     pub block: usize,
     /// The time from the call to this result, including any wait, such as for a permission.
@@ -496,9 +499,23 @@ pub struct Denied {
     pub title: Option<String>,
     /// The reason.
     pub message: Option<String>,
+    /// Who denied it, and why.
+    #[serde(skip_serializing_if = "reading::is_default")]
+    pub denial: Denial,
     /// Whether a result with the denial follows.
     #[serde(skip_serializing_if = "reading::is_default")]
     pub answer_follows: bool,
+}
+
+/// Who denied a call, and why.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Denial {
+    /// Who denied it.
+    pub by: DeniedBy,
+    /// The reason, as the agent gives it.
+    pub reason: Option<String>,
 }
 
 /// A request of the agent to its host.

@@ -9,9 +9,9 @@ use std::ops::{Deref, DerefMut};
 /// use tapline_session::Verdict;
 ///
 /// let mut stopped = Verdict::default();
-/// stopped.clock = Some("timeout: 20m passed".to_owned()).into();
+/// stopped.clock_words = Some("timeout: 20m passed".to_owned()).into();
 /// assert_eq!(stopped, Verdict::default());
-/// assert_eq!(stopped.clock.as_deref(), Some("timeout: 20m passed"));
+/// assert_eq!(stopped.clock_words.as_deref(), Some("timeout: 20m passed"));
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unwritten<T>(pub T);

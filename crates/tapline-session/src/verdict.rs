@@ -14,7 +14,7 @@ use crate::exit;
 pub use category::Category;
 pub(crate) use category::{CONNECTION, named_in, of_words};
 pub(crate) use heuristics::{TextFacts, says_waiting};
-pub(crate) use judge::{ERROR_LIMIT, Evidence, judge};
+pub(crate) use judge::{ERROR_LIMIT, Evidence, TasksEnd, judge};
 
 use crate::unwritten::Unwritten;
 use crate::words::words;
@@ -31,6 +31,8 @@ pub struct Ending {
     /// Why the run was stopped, if it was. A process that was stopped because it kept running after its final result is
     /// judged by that result.
     pub stopped: Option<StopReason>,
+    /// The limit of the clock that stopped it, in milliseconds.
+    pub limit_ms: Option<u64>,
     /// The rule that the run broke.
     pub violated: Option<String>,
     /// Why the agent could not be started, if it could not.
@@ -105,6 +107,8 @@ pub const WARNING_CODES: &[&str] = &[
     "reconnect",
     "stream-error",
     "unsupported-version",
+    "plugin-error",
+    "safety-stop",
 ];
 
 /// The codes of the [`Warning`]s that make a success not [`clean`](Verdict::clean). A success without one of them is clean.
@@ -190,15 +194,37 @@ pub struct Verdict {
     pub warnings: Vec<Warning>,
     /// How the process ended.
     pub exit: Exit,
-    /// The clock that ended the run, in words for people. The report only says `timeout`.
+    /// The clock that ended the run, if it is a timeout and the limit is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock: Option<Clock>,
+    /// The same in words for people. `error` only says `timeout`.
     #[serde(skip)]
-    pub clock: Unwritten<Option<String>>,
+    pub clock_words: Unwritten<Option<String>>,
+}
+
+/// A clock that ended a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[non_exhaustive]
+pub struct Clock {
+    /// `timeout` for the whole run, or `idle-timeout` for silence.
+    pub name: Cow<'static, str>,
+    /// The limit in milliseconds.
+    pub ms: u64,
+}
+
+impl Clock {
+    /// Returns the clock that stopped a run for this reason, if a timeout did.
+    pub fn of(reason: StopReason, limit_ms: Option<u64>) -> Option<Self> {
+        let name = reason.clock().filter(|_| reason.is_timeout())?;
+        Some(Self { name: name.into(), ms: limit_ms? })
+    }
 }
 
 impl Verdict {
     /// Returns the error message for people. For a timeout it also names the clock, if it is known.
     pub fn error_for_people(&self) -> Option<&str> {
-        let clock = self.clock.as_deref().filter(|_| self.category == Some(Category::Timeout));
+        let clock = self.clock_words.as_deref().filter(|_| self.category == Some(Category::Timeout));
         clock.or(self.error.as_deref())
     }
 
@@ -224,6 +250,7 @@ impl Verdict {
         self.category = Some(category);
         self.error = Some(error);
         self.clean = false;
+        self.clock = None;
         self.retry = RetryAdvice { advice: Advice::No, at: None };
     }
 

@@ -240,7 +240,8 @@ pub(crate) enum InputKind {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Limits and failures")]
 pub(crate) struct Ending {
-    /// Stop the run after this long: 90s, 10m, 1h30m; a number without a unit means seconds
+    /// Stop the run after this long: 90s, 10m, 1h30m; a number without a unit means seconds. If the disk of the recording is
+    /// frozen, the report comes in time, but the process ends only when the disk answers
     #[arg(long, value_name = "TIME", value_parser = some_time)]
     pub(crate) timeout: Option<Duration>,
     /// Stop the run if the agent writes nothing for this long

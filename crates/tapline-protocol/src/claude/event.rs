@@ -8,7 +8,7 @@ use super::result::TurnResult;
 #[allow(clippy::wildcard_imports, reason = "one row per shape stands below")]
 use super::system::*;
 use super::transcript;
-use crate::json::Value;
+use crate::json::{Kind, Value};
 use crate::tags::{Fit, Reading, Wire, tag_table};
 use crate::wire::Read as _;
 
@@ -128,25 +128,15 @@ fn is_claudes(init: &Init) -> bool {
     init.permission_mode.is_some() || init.api_key_source.is_some() || init.claude_code_version.is_some()
 }
 
-/// Returns whether a `result` has any of the keys of Claude's. Gemini and Copilot end their streams with a `result` of
-/// their own.
+/// Returns whether a `result` has any of the keys that every result of Claude's has had. Gemini and Copilot end their
+/// streams with a `result` of their own.
 fn is_like_a_result(value: Value<'_>) -> bool {
-    const KEYS: &[&str] = &[
-        "subtype",
-        "is_error",
-        "result",
-        "errors",
-        "total_cost_usd",
-        "cost_usd",
-        "modelUsage",
-        "num_turns",
-        "duration_api_ms",
-        "permission_denials",
-        "structured_output",
-    ];
+    const KEYS: &[&str] =
+        &["subtype", "is_error", "result", "total_cost_usd", "cost_usd", "cost", "num_turns", "permission_denials"];
     let counts = |usage: Value<'_>| usage.get("input_tokens").is_some() || usage.get("output_tokens").is_some();
     let mut entries = value.entries().into_iter().flatten();
-    entries.any(|(key, value)| KEYS.contains(&&*key) || key == "usage" && counts(value))
+    let is_null = |value: Value<'_>| value.kind() == Kind::Null;
+    entries.any(|(key, value)| KEYS.contains(&&*key) && !is_null(value) || key == "usage" && counts(value))
 }
 
 /// `system` subtypes known only by name: from hosted sessions, strings in the binary, or older documentation.

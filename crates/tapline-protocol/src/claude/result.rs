@@ -39,14 +39,16 @@ wire! {
         fast_mode_state: Option<String> = "fast_mode_state",
         user_message_uuid: Option<String> = "user_message_uuid",
         user_message_uuids: Vec<String> = "user_message_uuids",
-        messages: Vec<Json> = "messages";
+        messages: Vec<Json> = "messages",
+        plugin_errors: Vec<PluginError> = "plugin_errors",
+        safety_stops: Option<Json> = "safety_stops";
         also "ttft_stream_ms", "time_to_request_ms",
         "request_sent_wall_ms", "first_content_frame_ms", "first_stream_post_ms", "first_stream_post_ack_ms",
         "first_stream_post_queue_wait_ms", "first_stream_post_queued_behind", "first_stream_post_wall_ms",
         "first_text_post_ms", "first_text_post_queue_wait_ms", "first_text_post_queued_behind",
         "first_text_post_wall_ms", "time_to_request_from_spawn_ms", "warm_spare_claimed", "time_origin_ms",
         "credential_expires_at", "fast_mode_disabled_reason", "invalid_config_file", "subagent_stats",
-        "safety_stops", "model_usage_since_last_result", "first_request_input_tokens",
+        "model_usage_since_last_result", "first_request_input_tokens",
         "first_request_cache_read_input_tokens";
         fingerprint fingerprint
     }
@@ -68,6 +70,14 @@ wire! {
         also "cacheCreationEphemeral5mInputTokens", "cacheCreationEphemeral1hInputTokens"
     }
 
+    /// A plugin that could not be used.
+    PluginError {
+        plugin: Option<String> = "plugin",
+        kind: Option<String> = "type",
+        message: Option<String> = "message";
+        also "path", "managed_lock", "plugin_enabled", "name", "marketplace"
+    }
+
     /// A tool call that was denied.
     PermissionDenial {
         tool_name: Option<String> = "tool_name",
@@ -82,10 +92,12 @@ impl TurnResult {
         self.total_cost_usd.as_ref().or(self.cost_usd.as_ref()).or(self.cost.as_ref())
     }
 
-    /// Whether the turn failed: it says so, or it names an error and says nothing to the contrary.
+    /// Whether the turn failed: `is_error` is literally true, or the subtype says so. An `error` beside a success changes
+    /// nothing. The older document without a type has neither key: it failed if it has an error in place of a result.
     pub fn failed(&self) -> bool {
         let subtype = self.subtype.as_deref().unwrap_or_default();
-        self.is_error.unwrap_or(self.error.is_some()) || subtype == "error" || subtype.starts_with("error_")
+        let is_bare = self.is_error.is_none() && self.subtype.is_none() && self.result.is_none() && !self.messages.is_empty();
+        self.is_error == Some(true) || subtype == "error" || subtype.starts_with("error_") || is_bare && self.error.is_some()
     }
 
     /// Returns the tool calls that were denied.
@@ -155,6 +167,13 @@ impl ModelUsages {
     /// Returns the counts of each model.
     pub fn by_model(&self) -> BTreeMap<String, ModelUsage> {
         self.json.as_ref().and_then(|json| json.with(BTreeMap::read).flatten()).unwrap_or_default()
+    }
+
+    /// Returns whether there is a count for each model, which may be 0.
+    pub fn are_counted(&self) -> bool {
+        let counts = |usage: Value<'_>| ["inputTokens", "outputTokens"].iter().any(|key| usage.get(key).is_some());
+        let all = |models: Value<'_>| models.entries().is_some_and(|mut models| models.all(|(_, usage)| counts(usage)));
+        self.json.as_ref().is_some_and(|json| json.with(all) == Some(true))
     }
 }
 

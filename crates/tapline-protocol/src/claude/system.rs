@@ -108,7 +108,7 @@ wire! {
         tool_use_id: Option<String> = "tool_use_id",
         description: Option<String> = "description",
         subagent_type: Option<String> = "subagent_type",
-        is_backgrounded: bool = "is_backgrounded",
+        is_backgrounded: Option<bool> = "is_backgrounded",
         spawn_depth: Option<u64> = "spawn_depth",
         parent_task_id: Option<String> = "parent_task_id",
         task_type: Option<String> = "task_type",

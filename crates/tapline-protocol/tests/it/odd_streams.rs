@@ -31,9 +31,9 @@ fn half_a_surrogate_pair_is_a_replacement_character() {
 #[test]
 fn the_last_of_a_repeated_key_counts() {
     assert_eq!(result(r#"{"type":"result","result":"a","result":"b"}"#).result.as_deref(), Some("b"));
-    assert_eq!(result(r#"{"type":"result","result":"a","result":7}"#).result, None);
+    assert_eq!(result(r#"{"type":"result","num_turns":1,"result":"a","result":7}"#).result, None);
     assert_eq!(result(r#"{"type":"result","is_error":true,"is_error":"true"}"#).is_error, None);
-    assert_eq!(result(r#"{"type":"user","errors":["a"],"errors":{},"type":"result"}"#).errors, None);
+    assert_eq!(result(r#"{"type":"user","num_turns":1,"errors":["a"],"errors":{},"type":"result"}"#).errors, None);
     assert_eq!(read_one(r#"{"type":"result","type":7}"#), Event::Untyped);
     assert_eq!(read(br#"{"a":1,"b":2,"a":[3]}"#)[0].field("a").unwrap().as_str(), "[3]");
     let record = &read(br#"{"session_id":"a","session_id":"","uuid":"b","uuid":"c","type":"keep_alive"}"#)[0];
@@ -55,7 +55,8 @@ fn the_type_may_stand_anywhere() {
 fn any_depth_is_read_kept_and_written() {
     let deep = ["[".repeat(200_000), "]".repeat(200_000)].concat();
     assert_eq!(read_one(&deep), Event::NotObject);
-    let output = result(format!(r#"{{"structured_output":{deep},"type":"result"}}"#)).structured_output.unwrap();
+    let output =
+        result(format!(r#"{{"structured_output":{deep},"subtype":"success","type":"result"}}"#)).structured_output.unwrap();
     assert!(output.as_str() == deep && serde_json::to_string(&output).unwrap() == deep);
     let objects = [r#"{"a":"#.repeat(200_000), "1".into(), "}".repeat(200_000)].concat();
     assert_eq!(read_one(&objects), Event::Untyped);

@@ -36,6 +36,8 @@ pub(crate) enum Need {
     Open,
     /// It is needed until then, unless something happens.
     Until(Instant),
+    /// Until then, too, but who has still not ended then was waited for long enough.
+    Late(Instant),
     /// Nothing needs it.
     Nothing,
 }
@@ -53,6 +55,7 @@ pub(crate) struct Lifecycle {
 #[derive(Debug)]
 struct Sent {
     uuid: String,
+    begun: bool,
     dealt_with: bool,
     /// How many turns had ended when it was sent.
     after: u64,
@@ -64,7 +67,7 @@ const WAKES_WITHIN: Duration = Duration::from_secs(5);
 impl Lifecycle {
     /// Notes that a message was sent.
     pub(crate) fn send(&mut self, uuid: String, activity: &Activity) {
-        self.sent.push(Sent { uuid, dealt_with: false, after: activity.turns });
+        self.sent.push(Sent { uuid, begun: false, dealt_with: false, after: activity.turns });
     }
 
     /// Takes a line. `activity` already includes it.
@@ -82,8 +85,9 @@ impl Lifecycle {
             self.acknowledges = true;
             let delivery = delivery(lifecycle.state.as_deref().unwrap_or_default());
             let ended = matches!(delivery, Delivery::Completed | Delivery::Cancelled);
-            if let Some(sent) = self.sent.iter_mut().find(|sent| ended && sent.uuid == *uuid) {
-                sent.dealt_with = true;
+            if let Some(sent) = self.sent.iter_mut().find(|sent| sent.uuid == *uuid) {
+                sent.begun |= delivery != Delivery::Queued;
+                sent.dealt_with |= ended;
             }
             // It was cancelled before it had a turn. A message whose turn was aborted has a result, which came before
             // this.
@@ -152,21 +156,28 @@ impl Lifecycle {
     }
 
     /// Returns whether the agent's input may be closed, if that was requested at this time. Background tasks, and an
-    /// agent that has not reported idle, are waited for from then on, or from the last turn.
+    /// agent that has not reported idle or how a message ended, are waited for from then on, or from the last turn.
     pub(crate) fn need(&self, activity: &Activity, patience: Patience, since: Instant) -> Need {
         let Patience { background: ceiling, linger } = patience;
         // A time beyond the range of the clock never comes.
         let until = |wait: Duration| activity.ended.unwrap_or(since).max(since).checked_add(wait);
-        let after = |wait: Duration| until(wait).map_or(Need::Open, Need::Until);
-        if !self.sent.is_empty() || activity.in_turn {
+        let late = |wait: Duration| until(wait).map_or(Need::Open, Need::Late);
+        if activity.in_turn || !self.sent.is_empty() && !self.may_be_over(activity) {
             return Need::Open;
         }
-        match (activity.tasks.is_empty(), activity.state) {
-            (true, None | Some(AgentState::Idle)) if !activity.waking => Need::Nothing,
-            (true, None | Some(AgentState::Idle)) => after(WAKES_WITHIN),
-            (true, Some(AgentState::Busy)) => after(linger),
-            (false, _) => after(ceiling),
+        let begun = self.sent.iter().all(|sent| sent.begun);
+        match (activity.tasks.is_empty() && begun, activity.state) {
+            (false, _) => late(ceiling),
+            (true, state) if !self.sent.is_empty() || state == Some(AgentState::Busy) => late(linger),
+            (true, _) if !activity.waking => Need::Nothing,
+            (true, _) => until(WAKES_WITHIN).map_or(Need::Open, Need::Until),
         }
+    }
+
+    /// Returns whether the agent may be done with every message without saying so: it reports on messages, but each was sent
+    /// before a turn that has ended, and since then it rests.
+    fn may_be_over(&self, activity: &Activity) -> bool {
+        self.acknowledges && activity.rests.is_some() && self.sent.iter().all(|sent| sent.after < activity.turns)
     }
 }
 
@@ -231,7 +242,7 @@ mod tests {
             let patience = Patience { background: 600 * SECOND, linger: 30 * SECOND };
             match self.lifecycle.need(&self.activity, patience, self.zero) {
                 Need::Open => None,
-                Need::Until(until) => Some((until - self.zero).as_secs()),
+                Need::Until(until) | Need::Late(until) => Some((until - self.zero).as_secs()),
                 Need::Nothing => Some(0),
             }
         }
@@ -279,7 +290,7 @@ mod tests {
         let mut told = Script::new(&["a", "b", "c"]);
         told.tell(&command("a", "started"));
         assert_eq!(told.tell(&result("\"a\"")), over("a"));
-        assert_eq!(told.needed(), None, "two are queued");
+        assert_eq!(told.needed(), Some(2 + 600), "two are queued");
         // A message that is merged into a turn is completed before its result.
         assert_eq!(told.tell(&command("c", "completed")), []);
         assert_eq!(told.tell(&result("\"b\",\"c\"")), over("b+c"));
@@ -292,6 +303,21 @@ mod tests {
         told.tell(&result("\"a\""));
         assert_eq!(told.tell(&state("idle")), over("b"));
         assert_eq!(told.needed(), Some(0));
+    }
+
+    #[test]
+    fn one_that_was_begun_and_that_no_result_names_is_not_waited_for_for_ever() {
+        for ended in [None, Some("completed")] {
+            let mut told = Script::new(&["a"]);
+            told.tell(&command("a", "started"));
+            told.tell(INIT);
+            assert_eq!(told.needed(), None);
+            told.tell(OLD_RESULT);
+            ended.iter().for_each(|state| drop(told.tell(&command("a", state))));
+            assert_eq!(told.needed(), Some(3 + 30), "the agent rests and never says that it is idle");
+            told.tell(INIT);
+            assert_eq!(told.needed(), None, "another turn has begun");
+        }
     }
 
     #[test]

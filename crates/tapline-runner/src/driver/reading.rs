@@ -93,9 +93,7 @@ impl<T: Transport> Driver<T> {
         let Some(dialogue) = &mut self.dialogue else { return };
         let now = Instant::now();
         let over = dialogue.settle_due(&self.activity, now);
-        if dialogue.close_if_over(&self.activity, now) {
-            self.activity.forget_tasks();
-        }
+        dialogue.close_if_over(&self.activity, now);
         self.clocks.ask(dialogue.is_asked(), dialogue.is_owed(), now);
         for update in over {
             self.tell(update);

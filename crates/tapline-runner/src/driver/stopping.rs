@@ -73,6 +73,10 @@ impl<T: Transport> Driver<T> {
             && at <= now
         {
             self.stop(reason).await;
+        } else if self.ladder.reason.is_none()
+            && self.dialogue.as_ref().is_some_and(|dialogue| dialogue.is_late(&self.activity, now))
+        {
+            self.stop(StopReason::Linger).await;
         } else {
             self.after_dialogue();
         }

@@ -49,6 +49,19 @@ async fn one_that_stays_after_its_result_counts_as_what_it_said() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_result_that_comes_again_prolongs_nothing() {
+    let (run, peer) = start(agent());
+    let ended = tokio::spawn(run.finish());
+    peer.say(INIT);
+    for _ in 0..10 {
+        peer.say(RESULT);
+        sleep(seconds(10)).await;
+    }
+    assert_eq!(ended.await.unwrap().verdict.outcome, Outcome::Success);
+    assert_eq!(peer.signals(), [(Signal::Term, seconds(30))]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_turn_that_ended_is_not_a_run_that_ended() {
     let (run, peer) = start(agent());
     let ended = tokio::spawn(run.finish());

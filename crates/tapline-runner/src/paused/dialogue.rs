@@ -114,6 +114,40 @@ async fn tasks_in_the_background_have_their_time() {
     assert_eq!(ended.await.unwrap().verdict.outcome, Outcome::Success);
 }
 
+#[tokio::test(start_paused = true)]
+async fn one_that_stays_after_its_result_has_its_linger_and_no_more() {
+    let busy = r#"{"type":"system","subtype":"session_state_changed","state":"running"}"#;
+    let begun = |uuid: &str| format!(r#"{{"type":"command_lifecycle","command_uuid":"{uuid}","state":"started"}}"#);
+    for (acknowledges, busy) in [(false, Some(busy)), (true, Some(busy)), (true, None)] {
+        let (run, mut peer) = start(agent().on_permission(|_| async { Permission::allow() }));
+        let ended = tokio::spawn(run.finish());
+        answer(&mut peer, "initialize", json!({})).await;
+        let message = peer.hear().await.unwrap();
+        if acknowledges {
+            peer.say(&begun(message["uuid"].as_str().unwrap()));
+        }
+        [Some(INIT), busy, Some(RESULT)].into_iter().flatten().for_each(|line| peer.say(line));
+        let since = Instant::now();
+        assert_eq!(peer.hear().await, None, "its input is closed");
+        assert_eq!(since.elapsed(), seconds(30));
+        assert_eq!(ended.await.unwrap().verdict.outcome, Outcome::Success);
+        assert_eq!(since.elapsed(), seconds(32), "and one grace later it is ended");
+        assert!(matches!(peer.signals()[..], [(Signal::Term, _)]), "{:?}", peer.signals());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_never_ends_is_waited_for_once() {
+    let (mut session, mut peer) = session(agent().background_timeout(seconds(80))).await;
+    let turning = session.turn("go");
+    peer.hear().await.unwrap();
+    [INIT, TASK, RESULT].iter().for_each(|line| peer.say(line));
+    turning.await.unwrap();
+    let since = Instant::now();
+    assert_eq!(session.finish().await.verdict.outcome, Outcome::Success);
+    assert_eq!(since.elapsed(), seconds(82), "and no linger after that");
+}
+
 /// The request of an agent before it runs a command.
 const MAY_I: &str = r#"{"type":"control_request","request_id":"q","request":{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"ls"},"tool_use_id":"t1"}}"#;
 

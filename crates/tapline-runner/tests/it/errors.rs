@@ -53,7 +53,7 @@ fn the_agents_own_words_stay_on_one_line_and_cannot_steer_a_terminal() {
     assert_eq!((failure.to_string().as_str(), format!("{failure:?}").as_str()), (said, said));
 
     report.verdict.category = Some(Category::Timeout);
-    report.verdict.clock = Some("no output for 5 s".to_owned()).into();
+    report.verdict.clock_words = Some("no output for 5 s".to_owned()).into();
     let failure = Failure::Failed(Box::new(report));
     assert_eq!(failure.to_string(), "failure (timeout): no output for 5 s", "for people, with the clock");
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tapline_runner::{Agent, Running, Update};
+use tapline_runner::{Agent, Permission, Running, Update};
 use tapline_session::{Category, Outcome, Report};
 use tapline_testkit::{HANG, TempFolder, unique, wait_until, within};
 
@@ -167,6 +167,15 @@ async fn one_that_stays_after_its_result_counts_as_what_it_said() {
         assert!(report.verdict.clean, "{mode}: {:?}", report.verdict);
         assert_eq!(report.verdict.exit.signal.as_deref(), Some("SIGTERM"), "{mode}");
     }
+}
+
+#[tokio::test]
+async fn one_that_stays_and_never_says_that_it_is_idle_counts_as_what_it_said() {
+    // It is asked things, so its input stays open as long as it may need it.
+    let agent = fake("lingers-busy").on_permission(|_| async { Permission::allow() });
+    let report = ended(agent.linger(Duration::from_millis(300)).timeout(HANG)).await;
+    assert!(report.verdict.clean, "{:?}", report.verdict);
+    assert_eq!(report.verdict.exit.signal.as_deref(), Some("SIGTERM"));
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ mod turns;
 mod usage;
 
 use tapline_protocol::claude::Event;
+use tapline_protocol::claude::message::ToolResultMeta;
 
 use super::side::Side;
 use super::turns::{NO_DETAIL, words_of};
@@ -19,6 +20,10 @@ use failure::TurnFacts;
 #[derive(Debug, Default)]
 pub(super) struct State {
     facts: TurnFacts,
+    /// Whether a model was asked for anything.
+    requested: bool,
+    /// What the last `user` event says about its results.
+    about_results: Vec<ToolResultMeta>,
 }
 
 impl Side for State {}
@@ -36,7 +41,10 @@ impl Fold {
             Event::Result(turn) if !turn.messages.is_empty() => self.document(turn, out),
             Event::Result(turn) => self.result(turn, out),
 
-            Event::ApiRetry(retry) => out.push(What::Retry(around::retry(retry))),
+            Event::ApiRetry(retry) => {
+                self.sides.claude.requested = true;
+                out.push(What::Retry(around::retry(retry)));
+            }
             Event::RateLimit(event) => self.rate_limit(event, out),
             Event::PermissionDenied(event) => self.permission_denied(event, out),
             Event::HookStarted(hook) => out.push(What::Hook(around::hook(hook, HookPhase::Started))),

@@ -13,7 +13,7 @@ use tapline_protocol::codex::{
     CodexUsage, Event, ITEM_KINDS, Item as WireItem, ItemEvent, StreamError, ThreadStarted, Todo, TurnCompleted, TurnFailed,
 };
 use tapline_protocol::totals::{RawUsage, Usage};
-use tapline_protocol::{Agent, Count, Json, Number, Read};
+use tapline_protocol::{Agent, Count, Number, Read, Value};
 
 pub(crate) use part::Collected;
 pub use part::{CodexPart, ItemEntry, TurnCounts};
@@ -24,7 +24,9 @@ use super::turns::{NO_DETAIL, words_of};
 use super::{Fold, Ids, Steps, Turns};
 use crate::call::describe;
 use crate::ledger::TokenCounts;
-use crate::step::{Call, CallAnswer, CallStatus, Denied, Item, Level, Phase, Retry, Said, SessionInfo, Turn, What};
+use crate::step::{
+    Call, CallAnswer, CallEnd, CallStatus, Denial, Denied, Item, Level, Phase, Retry, Said, SessionInfo, Turn, What,
+};
 use crate::verdict::{Category, Ending, Warnings};
 use item::{answer_text, call_of, dropped_events, is_ok, merge};
 use log::Log;
@@ -64,6 +66,9 @@ pub(super) struct State {
     /// Open calls by item id, with the fields merged so far.
     open: HashMap<String, WireItem>,
 }
+
+/// The counts without which usage says nothing.
+const COUNTS: [&str; 3] = ["input_tokens", "cached_input_tokens", "output_tokens"];
 
 /// More calls than this are never under way at once.
 const OPEN: usize = 1 << 10;
@@ -158,7 +163,11 @@ impl Fold {
             self.turns.recovered = true;
             self.warnings.add("stream-error", Some(line), text);
         }
-        let used = self.ledger.thread_turn(self.sides.codex.thread.as_deref(), event.usage.as_ref().map(Into::into));
+        // Usage without a count says nothing.
+        let counts = |usage: Value<'_>| COUNTS.iter().any(|key| usage.get(key).and_then(Count::read).is_some());
+        let said = out.record.field("usage").filter(|usage| usage.with(counts) == Some(true));
+        let usage = event.usage.as_ref().filter(|_| said.is_some());
+        let used = self.ledger.thread_turn(self.sides.codex.thread.as_deref(), usage.map(Into::into));
         let counts = Usage {
             input_tokens: Count(used.input),
             output_tokens: Count(used.output),
@@ -167,11 +176,7 @@ impl Fold {
             ..Usage::default()
         };
         let used = RawUsage { counts, others: Vec::new() };
-        let turn = Turn {
-            usage: used,
-            thread_usage: out.record.field("usage").filter(|usage| *usage != Json::null()),
-            ..self.turn("completed")
-        };
+        let turn = Turn { usage: used, thread_usage: said, ..self.turn("completed") };
         self.end_turn(Turn { repeats_text: true, ..turn }, out);
     }
 
@@ -215,6 +220,7 @@ impl Fold {
                 name: Some((*what).to_owned()),
                 title: None,
                 message: Some(why.clone()),
+                denial: Denial { reason: Some(why.clone()), ..Denial::default() },
                 answer_follows: false,
             }));
         }
@@ -349,7 +355,7 @@ impl Fold {
                 (false, _) => CallStatus::Error,
             };
             if status == CallStatus::Denied {
-                self.deny(key.clone(), Some(name.clone()), None, None, out);
+                self.deny(key.clone(), Some(name.clone()), None, None, Denial::default(), out);
             }
             let seen = self.calls.answer(key.as_ref());
             if seen.as_ref().is_some_and(|(_, again)| *again) {
@@ -363,6 +369,7 @@ impl Fold {
                 status,
                 text: answer_text(&merged),
                 is_error: !ok,
+                ended: merged.text("status").as_deref().and_then(CallEnd::of),
                 block: 0,
                 duration_ms: seen.and_then(|(call, _)| call.took(out.record)),
             }));

@@ -5,7 +5,7 @@ use tapline_protocol::{Json, Read as _};
 use super::{Fold, Steps};
 use crate::agents::asks_a_person;
 use crate::call::describe;
-use crate::step::{Denied, SoFar, Turn, What};
+use crate::step::{Denial, Denied, DeniedBy, SoFar, Turn, What};
 
 /// The text of a failure without one.
 pub(super) const NO_DETAIL: &str = "API error (no detail)";
@@ -29,6 +29,7 @@ impl Fold {
         name: Option<String>,
         input: Option<&Json>,
         message: Option<String>,
+        mut denial: Denial,
         out: &mut Steps<'_>,
     ) {
         let id = id.filter(|id| !id.is_empty());
@@ -39,6 +40,9 @@ impl Fold {
             return;
         }
         self.denials += 1;
+        if id.as_ref().is_some_and(|id| self.refusals.is_refused(id)) {
+            denial.by = DeniedBy::Host;
+        }
         let tool = name.as_deref().unwrap_or("a tool");
         let title = match known {
             Some((_, title)) if !title.is_empty() => title.to_owned(),
@@ -48,7 +52,7 @@ impl Fold {
         let about = title.as_ref().map(|title| format!(": {title}")).unwrap_or_default();
         self.warnings.add("permission-denied", Some(out.record.line), format!("{tool} was not permitted{about}"));
         let answer_follows = self.calls.is_pending(id.as_ref());
-        out.push(What::Denied(Denied { id, name, title, message, answer_follows }));
+        out.push(What::Denied(Denied { id, name, title, message, denial, answer_follows }));
     }
 
     /// Reports the end of a turn, with the totals of all turns.

@@ -17,10 +17,12 @@ pub(crate) struct MessageUsage<'m> {
 pub(crate) struct ResultUsage {
     /// The cost of the process so far, in dollars.
     pub(crate) total_usd: Option<f64>,
-    /// The tokens and web searches of the turn.
+    /// The tokens and web searches of the turn. `None` if there is no count.
     pub(crate) turn: Option<(TokenCounts, u64)>,
     /// What each model used in the process so far.
     pub(crate) models: Option<BTreeMap<String, ModelTotals>>,
+    /// Whether there is a count for each of them.
+    pub(crate) models_counted: bool,
     /// The web searches of the models.
     pub(crate) searches_of_models: u64,
     /// Whether the process continues a session that had another id.
@@ -28,7 +30,7 @@ pub(crate) struct ResultUsage {
 }
 
 /// A model name that does not stand for a model.
-const SYNTHETIC: &str = "<synthetic>";
+pub(crate) const SYNTHETIC: &str = "<synthetic>";
 
 /// So many processes of one stream are told apart.
 const PROCESSES: usize = 1 << 14;
@@ -205,12 +207,12 @@ impl LedgerBuilder {
             process.add_turn(tokens, web_searches);
         }
         // Empty totals by model are complete if the turn used nothing.
-        let idle = used.turn.is_none_or(|(tokens, _)| tokens.total() == 0);
+        let idle = used.turn.is_some_and(|(tokens, _)| tokens.total() == 0);
         let was_whole = process.whole || !process.ended_a_turn;
         process.ended_a_turn = true;
         let has_total = used.models.is_some();
         let models = used.models.filter(|models| !models.is_empty());
-        process.whole = models.is_some() || has_total && idle && was_whole;
+        process.whole = models.is_some() && used.models_counted || models.is_none() && has_total && idle && was_whole;
         if let Some(models) = models {
             self.counted = true;
             process.set_models(models, used.searches_of_models);
@@ -367,7 +369,14 @@ mod tests {
         let sessions = u32::try_from(PROCESSES).unwrap() + 1_000;
         for session in 0..sessions {
             let turn = Some((TokenCounts { input: 2, ..TokenCounts::default() }, 0));
-            let used = ResultUsage { total_usd: Some(0.5), turn, models: None, searches_of_models: 0, is_resumed: false };
+            let used = ResultUsage {
+                total_usd: Some(0.5),
+                turn,
+                models: None,
+                models_counted: false,
+                searches_of_models: 0,
+                is_resumed: false,
+            };
             builder.result(used, Some(&session.to_string()), false);
         }
         assert!(builder.processes.len() <= PROCESSES, "{}", builder.processes.len());

@@ -8,8 +8,10 @@ use tapline_protocol::Json;
 use super::{CallEntry, OrphanEntry, PartialTexts, Report, ResultEntry, Run, SessionEntry, TaskEntry, Tools};
 use crate::fold::{Extensions, Summary};
 use crate::format::StreamFormat;
-use crate::step::{Call, CallAnswer, CallStatus, DeltaKind, Hook, Partial, Retry, Said, SoFar, Step, Task, Turn, What};
-use crate::verdict::Ending;
+use crate::step::{
+    Call, CallAnswer, CallEnd, CallStatus, DeltaKind, Denial, Hook, Partial, Retry, Said, SoFar, Step, Task, Turn, What,
+};
+use crate::verdict::{Ending, Outcome};
 
 /// Collects steps for a report.
 #[derive(Debug, Default)]
@@ -22,7 +24,7 @@ pub struct Collector {
     tools: Tools,
     calls: HashMap<String, usize, RandomState>,
     /// Calls that were denied before they appeared.
-    denied: HashSet<String>,
+    denied: HashMap<String, Denial>,
     turns: Vec<Turn>,
     retries: Vec<Retry>,
     rate_limit: Option<Json>,
@@ -125,8 +127,11 @@ impl Collector {
             What::Denied(denied) => {
                 if let Some(id) = denied.id.as_ref().filter(|_| self.wants("tools")) {
                     match self.calls.get(id) {
-                        Some(at) => self.tools.calls[*at].status = CallStatus::Denied,
-                        None => drop(self.denied.insert(id.clone())),
+                        Some(at) => {
+                            self.tools.calls[*at].status = CallStatus::Denied;
+                            self.tools.calls[*at].denial = Some(denied.denial.clone());
+                        }
+                        None => drop(self.denied.insert(id.clone(), denied.denial.clone())),
                     }
                 }
             }
@@ -180,14 +185,16 @@ impl Collector {
                 self.tools.orphan_results.remove(at);
             }
         }
-        let is_denied = call.id.as_ref().is_some_and(|id| self.denied.contains(id));
+        let denial = call.id.as_ref().and_then(|id| self.denied.remove(id));
         self.tools.calls.push(CallEntry {
             id: call.id.clone(),
             name: call.name.clone(),
             input: call.input.clone(),
             parent: step.parent.clone(),
             title: call.title.clone(),
-            status: if is_denied { CallStatus::Denied } else { CallStatus::Pending },
+            status: if denial.is_some() { CallStatus::Denied } else { CallStatus::Pending },
+            ended: None,
+            denial,
             result: None,
             duration_ms: None,
         });
@@ -202,6 +209,7 @@ impl Collector {
         if call.status != CallStatus::Denied {
             call.status = answer.status;
         }
+        call.ended = answer.ended;
         call.duration_ms = answer.duration_ms;
         call.result = Some(ResultEntry { text: answer.text, is_error: answer.is_error, line, block: answer.block });
     }
@@ -245,6 +253,14 @@ impl Collector {
             text.clone_from(written);
             main_text.clone_from(written);
         }
+        // The turn of a call without a result is over.
+        let lost = match summary.verdict.outcome {
+            Outcome::Interrupted => Some(CallEnd::Interrupted),
+            Outcome::Success | Outcome::Failure if summary.turns > 0 => Some(CallEnd::Unknown),
+            Outcome::Success | Outcome::Failure | Outcome::Incomplete => None,
+        };
+        let pending = self.tools.calls.iter_mut().filter(|call| call.status == CallStatus::Pending);
+        pending.for_each(|call| call.ended = lost);
         let part = self.extensions.finish(summary.agent);
         if part.is_some() {
             // The agent's own part has them.

@@ -18,6 +18,49 @@ words! {
 }
 
 words! {
+    /// How a call ended that did not end by itself.
+    pub enum CallEnd {
+        /// It was given up before or while it ran, because of another call for example.
+        Cancelled = "cancelled",
+        /// A person or program interrupted it.
+        Interrupted = "interrupted",
+        /// Its turn has ended, and its result never came.
+        Unknown = "unknown",
+    } else Unknown
+}
+
+impl CallEnd {
+    /// Returns what a word of an agent means.
+    pub(crate) fn of(word: &str) -> Option<Self> {
+        match word {
+            "cancelled" | "canceled" => Some(Self::Cancelled),
+            "interrupted" | "aborted" => Some(Self::Interrupted),
+            _ => None,
+        }
+    }
+}
+
+words! {
+    /// Who denied a call.
+    pub enum DeniedBy {
+        /// A person.
+        Person = "person",
+        /// A rule of the agent's settings.
+        Rule = "rule",
+        /// The permission mode, or what decides in its place.
+        Mode = "mode",
+        /// A hook.
+        Hook = "hook",
+        /// The sandbox.
+        Sandbox = "sandbox",
+        /// The program that the agent asked.
+        Host = "host",
+        /// The stream does not say.
+        Unknown = "unknown",
+    } else Unknown
+}
+
+words! {
     /// The kind of a delta.
     pub enum DeltaKind {
         /// Text.

@@ -2,7 +2,7 @@
 
 use tapline_protocol::StopReason;
 
-use super::{Advice, Category, Ending, Exit, ExitClass, Outcome, RetryAdvice, TextFacts, Verdict, Warnings};
+use super::{Advice, Category, Clock, Ending, Exit, ExitClass, Outcome, RetryAdvice, TextFacts, Verdict, Warnings};
 use crate::signals::signal_name;
 use crate::text::head;
 
@@ -27,12 +27,37 @@ pub(crate) struct Evidence<'f> {
     pub(crate) texts: TextFacts,
     pub(crate) num_turns: Option<u64>,
     pub(crate) stop_reason: Option<&'f str>,
-    /// Whether every background task has ended.
-    pub(crate) tasks_ended: bool,
+    /// What the stream says of background tasks.
+    pub(crate) tasks: TasksEnd,
     /// When a limit that was hit resets.
     pub(crate) resets_at: Option<String>,
     /// Why the stream cannot be read, if it cannot. A retry does not help.
     pub(crate) unsupported: Option<&'f str>,
+}
+
+/// What the events of background tasks say at the end of a stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum TasksEnd {
+    /// There is no event for some call that started a task.
+    #[default]
+    Unknown,
+    /// All have ended.
+    Ended,
+    /// These have not: each was killed, or its end is not in the stream.
+    Left(Vec<String>),
+}
+
+impl Evidence<'_> {
+    /// Returns why work in the background may not be done, if it may not.
+    fn unfinished_work(&self, ending: &Ending) -> Option<String> {
+        match &self.tasks {
+            TasksEnd::Left(names) => Some(format!("work in the background did not end, or was killed: {}", names.join(", "))),
+            TasksEnd::Unknown if self.texts.background(self.num_turns) && !ending.no_background_tasks => {
+                Some("background tasks may not have finished".to_owned())
+            }
+            TasksEnd::Unknown | TasksEnd::Ended => None,
+        }
+    }
 }
 
 /// The longest error text, in characters.
@@ -67,9 +92,9 @@ pub(crate) fn judge(evidence: &Evidence<'_>, ending: &Ending, mut warnings: Warn
         if evidence.texts.interactive(evidence.num_turns, evidence.stop_reason) {
             category = Some(Category::Interactive);
             warnings.add("interactive-hang", None, "the agent asked a question, and there was nobody to answer it");
-        } else if evidence.texts.background(evidence.num_turns) && !evidence.tasks_ended && !ending.no_background_tasks {
+        } else if let Some(why) = evidence.unfinished_work(ending) {
             category = Some(Category::BackgroundTask);
-            warnings.add("background-task", None, "background tasks may not have finished");
+            warnings.add("background-task", None, why);
         }
     }
     Verdict {
@@ -83,17 +108,19 @@ pub(crate) fn judge(evidence: &Evidence<'_>, ending: &Ending, mut warnings: Warn
         },
         warnings: warnings.finish(),
         exit: Exit { code: ending.exit_code, signal: ending.signal.clone(), class: class(ending) },
-        clock: None.into(),
+        clock: ending
+            .stopped
+            .filter(|_| category == Some(Category::Timeout))
+            .and_then(|reason| Clock::of(reason, ending.limit_ms)),
+        clock_words: None.into(),
     }
 }
 
 fn weigh(evidence: &Evidence<'_>, ending: &Ending, stderr: Option<&str>) -> (Outcome, Option<Category>, Option<String>) {
     let failed = |category, text: Option<String>| (Outcome::Failure, Some(category), text);
     let exit = ending.exit_code.filter(|code| *code != 0);
-    // The exit codes of an unknown agent have no known meaning: 128 + n may be one of its own.
-    let signal = if evidence.known { signal(ending) } else { ending.signal.clone() };
     let lingered = ending.stopped == Some(StopReason::Linger);
-    let signal = signal.filter(|_| !lingered);
+    let signal = signal(ending).filter(|_| !lingered);
     let exit_text = |code: i32| stderr.map_or_else(|| format!("exited with code {code}"), str::to_owned);
 
     if let Some(why) = &ending.not_started {
@@ -131,13 +158,15 @@ fn weigh(evidence: &Evidence<'_>, ending: &Ending, stderr: Option<&str>) -> (Out
     }
 }
 
+/// The signals that an exit code of 128 + n stands for. Other codes above 128 are an agent's own (145 of one ends a turn limit).
+const BY_EXIT_CODE: &[i32] = &[1, 2, 3, 6, 9, 11, 13, 15];
+
 /// Returns the signal that ended the process: as reported, or from an exit code of 128 + n.
 fn signal(ending: &Ending) -> Option<String> {
     if let Some(name) = &ending.signal {
         return Some(name.clone());
     }
-    let number = ending.exit_code.filter(|code| (129..=192).contains(code))? - 128;
-    Some(signal_name(number))
+    ending.exit_code?.checked_sub(128).filter(|number| BY_EXIT_CODE.contains(number)).map(signal_name)
 }
 
 fn class(ending: &Ending) -> ExitClass {

@@ -45,9 +45,11 @@ fn report_of(case: &Value) -> Value {
     let flag = |key: &str| ending[key].as_bool().unwrap_or(false);
     let ending = Ending {
         exit_code: ending["exit_code"].as_i64().map(|code| i32::try_from(code).unwrap()),
+        signal: text("signal"),
         stderr: text("stderr"),
         last_message: text("last_message"),
         stopped: flag("timed_out").then_some(StopReason::Timeout),
+        limit_ms: ending["limit_ms"].as_u64(),
         no_heuristics: flag("no_heuristics"),
         no_background_tasks: flag("no_background_tasks"),
         ..Ending::default()

@@ -9,7 +9,7 @@ use tapline_recording::attempt_folder;
 use tapline_runner::{Agent, Conclusion, Running, StartError, StopReason, Update, report, report_not_started};
 use tapline_session::policy::{PolicyChecker, Violation};
 use tapline_session::text::with_causes;
-use tapline_session::{Category, Collector, Fold, Outcome, Report, Run as RunFacts, Summary, Warning, What};
+use tapline_session::{Category, Clock, Collector, Fold, Outcome, Report, Run as RunFacts, Summary, Warning, What};
 
 use super::NOT_TAKEN;
 use super::prepare::Plan;
@@ -155,14 +155,16 @@ impl Attempt<'_> {
         }
         let clock = show.clock(StopReason::Timeout).unwrap_or_default();
         ended.report.verdict.fail(Category::Timeout, "timeout".to_owned());
-        *ended.report.verdict.clock = Some(format!("{clock} {when}"));
+        let limit = self.args.ending.timeout.and_then(|limit| u64::try_from(limit.as_millis()).ok());
+        ended.report.verdict.clock = Clock::of(StopReason::Timeout, limit);
+        *ended.report.verdict.clock_words = Some(format!("{clock} {when}"));
         Ended { code: ended.report.verdict.exit_code(), ..ended }
     }
 
     fn agent(&self, resume: Option<String>, folder: Option<PathBuf>) -> Agent {
         let mut agent = self.plan.agent(self.args, resume);
         // The whole run has one limit.
-        agent.limits.timeout = agent.limits.timeout.map(|limit| limit.saturating_sub(self.started.elapsed()));
+        agent.limits.spent = self.started.elapsed();
         agent.record = folder.map(|folder| store::record_to(&self.args.kept, folder, self.args.shown.redact));
         agent.redactor = self.redaction.redactor.clone();
         agent.guard = guard_program();
@@ -290,7 +292,7 @@ impl Attempt<'_> {
         if let Some(clock) = conclusion.ending.stopped.and_then(|reason| show.clock(reason)) {
             let reports = std::iter::once(&mut report).chain(&mut told_report).map(|report| &mut report.verdict);
             for verdict in reports.chain([&mut summary.verdict]) {
-                *verdict.clock = Some(clock.clone());
+                *verdict.clock_words = Some(clock.clone());
             }
         }
         if let Some(first) = violations.first() {

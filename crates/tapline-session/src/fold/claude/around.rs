@@ -1,11 +1,12 @@
 //! Events around the conversation: starts, limits, tasks, hooks, questions.
 
-use tapline_protocol::Agent;
 use tapline_protocol::claude::control::{ControlRequest, Request};
+use tapline_protocol::claude::result::{PluginError, TurnResult};
 use tapline_protocol::claude::system::{
     ApiRetry, CompactBoundary, Hook as WireHook, Init, RateLimitEvent, TaskNotification, TaskProgress, TaskStarted,
     TaskUpdated, ToolProgress,
 };
+use tapline_protocol::{Agent, Read as _};
 
 use crate::call::describe;
 use crate::fold::{Fold, Steps};
@@ -71,24 +72,29 @@ impl Fold {
             status: "running".to_owned(),
             terminal: false,
             description: event.description.clone(),
-            kind: event.task_type.clone().or_else(|| self.tasks.get(&id).and_then(|(task, _)| task.kind.clone())),
+            kind: event.task_type.clone().or_else(|| self.tasks.all.get(&id).and_then(|(task, _)| task.kind.clone())),
             tool_use_id: event.tool_use_id.clone(),
             summary: None,
             duration_ms: None,
             id,
         };
-        self.tasks.insert(task.id.clone(), (task.clone(), out.record.arrived));
+        self.tasks.have_events = true;
+        self.tasks.place(task.tool_use_id.as_ref(), event.is_backgrounded);
+        self.tasks.all.insert(task.id.clone(), (task.clone(), out.record.arrived));
         out.push(What::Task(task));
     }
 
     pub(in crate::fold) fn task_updated(&mut self, event: &TaskUpdated, out: &mut Steps<'_>) {
         let patch = event.patch.clone().unwrap_or_default();
+        let known = event.task_id.as_ref().and_then(|id| self.tasks.all.get(id));
+        let call = known.and_then(|(task, _)| task.tool_use_id.clone());
+        self.tasks.place(call.as_ref(), patch.is_backgrounded.filter(|moved| *moved));
         self.task(event.task_id.as_ref(), patch.status.as_deref(), None, patch.error, patch.description, out);
     }
 
     pub(in crate::fold) fn task_progress(&mut self, event: &TaskProgress, out: &mut Steps<'_>) {
         let doing = event.summary.clone().or_else(|| event.description.clone());
-        let known = event.task_id.as_ref().is_some_and(|id| self.tasks.contains_key(id));
+        let known = event.task_id.as_ref().is_some_and(|id| self.tasks.all.contains_key(id));
         let description = event.description.clone().filter(|_| !known);
         self.task(event.task_id.as_ref(), None, event.tool_use_id.clone(), doing, description, out);
     }
@@ -110,7 +116,8 @@ impl Fold {
     ) {
         const TERMINAL: &[&str] = &["completed", "failed", "stopped", "killed", "cancelled"];
         let Some(id) = id else { return out.quiet(None) };
-        let (task, began) = self.tasks.entry(id.clone()).or_insert_with(|| {
+        self.tasks.have_events = true;
+        let (task, began) = self.tasks.all.entry(id.clone()).or_insert_with(|| {
             (
                 Task {
                     id: id.clone(),
@@ -142,6 +149,23 @@ impl Fold {
         task.description = description.or(task.description.take());
         out.push(What::Task(Task { summary, ..task.clone() }));
     }
+}
+
+/// Returns what a result says went wrong around its turn, each with the code of its warning.
+pub(super) fn troubles(turn: &TurnResult) -> Vec<(&'static str, String)> {
+    let plugin = |error: &PluginError| {
+        let name = error.plugin.as_deref().unwrap_or("a plugin");
+        let why = error.message.as_deref().or(error.kind.as_deref()).unwrap_or("no reason given");
+        ("plugin-error", format!("{name}: {why}"))
+    };
+    let stops = turn.safety_stops.as_ref().and_then(|stops| {
+        stops.with(|stops| stops.items().map_or_else(|| u64::read(stops), |items| Some(items.count() as u64))).flatten()
+    });
+    let stops = stops.filter(|count| *count > 0).map(|count| {
+        let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
+        ("safety-stop", format!("the model was stopped {times} for safety"))
+    });
+    turn.plugin_errors.iter().map(plugin).chain(stops).collect()
 }
 
 pub(in crate::fold) fn retry(event: &ApiRetry) -> Retry {

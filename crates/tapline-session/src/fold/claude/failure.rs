@@ -15,6 +15,10 @@ pub(in crate::fold) struct TurnFacts {
     pub(in crate::fold) status: Option<u64>,
     /// The `api_error_type` of an assistant event.
     pub(in crate::fold) error_type: Option<String>,
+    /// Whether the result has an `api_error_status` that is null: no response came.
+    pub(in crate::fold) says_no_status: bool,
+    /// Whether the agent ended before it began: it counts no turn, and nothing was sent to a model.
+    pub(in crate::fold) never_began: bool,
 }
 
 impl TurnFacts {
@@ -24,8 +28,8 @@ impl TurnFacts {
         let status = turn.api_error_status.as_ref().and_then(Number::as_whole).or(self.status);
         let by_status = status.and_then(Category::of_status);
         let startup = turn.startup_failure_reason.as_ref().is_some_and(|reason| !reason.trim().is_empty());
-        let unreached = connection_error(turn, error);
-        let certain = turn.terminal_reason.as_deref() == Some("api_error");
+        let unreached = status.is_none() && says_unreached(error);
+        let certain = self.says_no_status || turn.terminal_reason.as_deref() == Some("api_error");
         let names = [
             turn.api_error_type.as_deref(),
             self.error_type.as_deref(),
@@ -41,7 +45,7 @@ impl TurnFacts {
             })
             .or_else(|| names.into_iter().flatten().find_map(Category::of_name))
             .or(by_status)
-            .or_else(|| startup.then_some(Category::Startup))
+            .or_else(|| (startup || self.never_began).then_some(Category::Startup))
             .or_else(|| (unreached && certain).then_some(Category::Network))
             .or_else(|| of_words(error))
             .or_else(|| unreached.then_some(Category::Network))
@@ -63,10 +67,10 @@ fn of_billing(error: &str) -> Option<Category> {
     of_words(error).filter(|category| *category == Category::Billing)
 }
 
-/// Returns whether the model was not reached at all: there is no HTTP status, and the text says so.
-fn connection_error(turn: &TurnResult, error: &str) -> bool {
+/// Returns whether a text says that the model was not reached at all.
+fn says_unreached(error: &str) -> bool {
     let error = error.to_lowercase();
-    turn.api_error_status.is_none() && CONNECTION.iter().any(|words| error.contains(words))
+    CONNECTION.iter().any(|words| error.contains(words))
 }
 
 /// Returns the category of a subtype or terminal reason.

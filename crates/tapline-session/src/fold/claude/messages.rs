@@ -2,7 +2,7 @@
 
 use tapline_protocol::claude::content::{Block, Content, ToolResult, ToolUse};
 use tapline_protocol::claude::control::{ControlRequest, HookReply, Request, Response};
-use tapline_protocol::claude::message::{Assistant, User};
+use tapline_protocol::claude::message::{Assistant, PermissionDecision, ToolResultMeta, User};
 use tapline_protocol::claude::partial::{Partial as WirePartial, StreamEvent};
 use tapline_protocol::claude::system::{ModelRefusal, PermissionDenied};
 use tapline_protocol::{Envelope, Json, Kind, Record, Value};
@@ -12,10 +12,11 @@ use crate::agents::asks_a_person;
 use crate::call::describe;
 use crate::fold::threads::Early;
 use crate::fold::{Fold, Steps};
+use crate::ledger::SYNTHETIC;
 use crate::recent::hash;
 use crate::step::{
-    Call, CallAnswer, CallStatus, DeltaKind, Level, MessageInfo, MessageUsage, Partial, Said, ServerAnswer, ServerCall, Step,
-    What,
+    Call, CallAnswer, CallEnd, CallStatus, DeltaKind, Denial, DeniedBy, Level, MessageInfo, MessageUsage, Partial, Said,
+    ServerAnswer, ServerCall, Step, What,
 };
 
 /// How much of an unfinished message is kept.
@@ -40,6 +41,7 @@ impl Fold {
         }
         self.sides.claude.facts.status = event.api_error_status.or(self.sides.claude.facts.status);
         self.sides.claude.facts.error_type = event.api_error_type.clone().or(self.sides.claude.facts.error_type.take());
+        self.sides.claude.requested |= event.model().is_none_or(|model| model != SYNTHETIC);
         if let Some(message) = &event.message {
             self.ledger.message(&usage::of_message(message));
             if out.is_main() && message.stop_reason.is_some() {
@@ -143,7 +145,10 @@ impl Fold {
         self.asked.asked |= asks;
         if matches!(call.name.as_str(), "Task" | "Agent") && in_background(call.input.as_ref()) {
             self.asked.launches += 1;
-            self.launched.extend(call.id.clone());
+            self.tasks.launched.extend(call.id.clone());
+        }
+        if let Some(task) = stopped_task(&call) {
+            self.tasks.stop(call.id.clone(), task);
         }
         let is_denied = call.id.as_ref().is_some_and(|id| self.denied.contains(id));
         self.asked.refused |= is_denied && asks;
@@ -157,8 +162,10 @@ impl Fold {
         let failed = ToolResult::is_failure(block.is_error, &text);
         if let Some(id) = block.tool_use_id.as_ref().filter(|id| failed && self.refusals.is_refused(id)) {
             // Some versions never list it among the denials of the turn.
-            self.deny(Some(id.clone()), None, None, None, out);
+            let denial = Denial { by: DeniedBy::Host, reason: Some(text.clone()) };
+            self.deny(Some(id.clone()), None, None, None, denial, out);
         }
+        self.tasks.answered(block.tool_use_id.as_ref(), failed);
         let seen = self.calls.answer(block.tool_use_id.as_ref());
         let denied = block.tool_use_id.as_ref().is_some_and(|id| self.denied.contains(id));
         let status = if denied {
@@ -168,12 +175,15 @@ impl Fold {
         } else {
             CallStatus::Ok
         };
+        let meta = &self.sides.claude.about_results;
+        let meta = meta.iter().find(|meta| meta.id.is_some() && meta.id == block.tool_use_id);
         let mut answer = CallAnswer {
             id: block.tool_use_id.clone(),
             name: None,
             title: None,
             done: None,
             status,
+            ended: end_of(meta, &text),
             text,
             is_error,
             block: index,
@@ -210,6 +220,7 @@ impl Fold {
     }
 
     pub(in crate::fold) fn user(&mut self, event: &User, out: &mut Steps<'_>) {
+        self.sides.claude.about_results.clone_from(&event.tool_result_meta);
         if let Some(uuid) = out.record.envelope.uuid.as_ref().filter(|_| !self.in_document) {
             let new = self.turns.seen.insert(("user", uuid));
             let same = !self.turns.seen.insert((uuid, hash(out.record.trimmed())));
@@ -222,9 +233,10 @@ impl Fold {
         }
         // A denial is reported before the result that carries it, so that the result is known as denied.
         for meta in &event.tool_result_meta {
-            let refused = meta.permission_decision.as_ref().is_some_and(|said| said.decision.as_deref() == Some("reject"));
-            if refused && let Some(id) = &meta.id {
-                self.deny(Some(id.clone()), None, None, None, out);
+            let rejected = meta.permission_decision.as_ref().filter(|said| said.decision.as_deref() == Some("reject"));
+            if let (Some(decision), Some(id)) = (rejected, &meta.id) {
+                let denial = Denial { by: denied_by(decision), reason: text_of_result(event, id) };
+                self.deny(Some(id.clone()), None, None, None, denial, out);
             }
         }
         match event.body() {
@@ -304,13 +316,16 @@ impl Fold {
     }
 
     pub(in crate::fold) fn permission_denied(&mut self, event: &PermissionDenied, out: &mut Steps<'_>) {
-        self.deny(event.tool_use_id.clone(), event.tool_name.clone(), None, event.message.clone(), out);
+        let by = event.decision_reason_type.as_deref().map_or(DeniedBy::Unknown, by_reason);
+        let denial = Denial { by, reason: event.decision_reason.clone().or_else(|| event.message.clone()) };
+        self.deny(event.tool_use_id.clone(), event.tool_name.clone(), None, event.message.clone(), denial, out);
     }
 
     pub(in crate::fold) fn partial(&mut self, event: &StreamEvent, out: &mut Steps<'_>) {
         let thread = out.record.envelope.parent.as_ref();
         let part = match &event.event {
             WirePartial::MessageStart(start) => {
+                self.sides.claude.requested = true;
                 let message_id = start.message.as_ref().and_then(|message| message.id.clone());
                 if let Some(message) = &start.message {
                     self.ledger.message_start(thread, &usage::of_message(message));
@@ -397,6 +412,62 @@ fn print_of(block: &Block) -> u64 {
         Block::Other(block) => hash(("other", hash(block.json.as_str().as_bytes()))),
         Block::NotObject(json) => hash(("none", hash(json.as_str().as_bytes()))),
     }
+}
+
+/// Returns who denied a call for a reason of this type.
+fn by_reason(kind: &str) -> DeniedBy {
+    match kind {
+        "rule" => DeniedBy::Rule,
+        "mode" | "asyncAgent" | "classifier" => DeniedBy::Mode,
+        "hook" => DeniedBy::Hook,
+        "sandboxOverride" => DeniedBy::Sandbox,
+        "permissionPromptTool" => DeniedBy::Host,
+        _ => DeniedBy::Unknown,
+    }
+}
+
+/// Returns who rejected a call.
+fn denied_by(decision: &PermissionDecision) -> DeniedBy {
+    match (decision.source.as_deref(), decision.reason_type.as_deref()) {
+        (Some("user_reject" | "user_abort"), _) => DeniedBy::Person,
+        (Some("hook"), _) => DeniedBy::Hook,
+        (_, Some(kind)) => by_reason(kind),
+        (Some("classifier"), None) => DeniedBy::Mode,
+        (_, None) => DeniedBy::Unknown,
+    }
+}
+
+/// Returns the text of a call's result in an event.
+fn text_of_result(event: &User, call: &str) -> Option<String> {
+    let mut results = event.body().blocks().iter().filter_map(|block| {
+        let Block::ToolResult(result) = block else { return None };
+        (result.tool_use_id.as_deref() == Some(call)).then(|| result.content.joined_text())
+    });
+    results.find(|text| !text.trim().is_empty())
+}
+
+/// Returns how a call ended, if its result or what stands beside it says that it did not end by itself.
+fn end_of(meta: Option<&ToolResultMeta>, text: &str) -> Option<CallEnd> {
+    let decision = || meta?.permission_decision.as_ref()?.decision.as_deref();
+    let said = meta.and_then(|meta| meta.non_execution_kind.as_deref()).or_else(decision).and_then(CallEnd::of);
+    // Versions that say nothing beside it begin their results so.
+    let by_text = || match text {
+        text if text.starts_with("[Request interrupted by user") => Some(CallEnd::Interrupted),
+        text if text.starts_with("<tool_use_error>Cancelled") => Some(CallEnd::Cancelled),
+        _ => None,
+    };
+    said.or_else(by_text)
+}
+
+/// Returns the task that a call stops.
+fn stopped_task(call: &Call) -> Option<String> {
+    let key = match call.name.as_str() {
+        "TaskStop" => "task_id",
+        "KillShell" | "KillBash" => "shell_id",
+        _ => return None,
+    };
+    let input = call.input.as_ref()?;
+    input.text_of(key).or_else(|| input.text_of("task_id")).or_else(|| input.text_of("shell_id"))
 }
 
 /// Returns whether a call's input says explicitly that it runs in the background.

@@ -1,16 +1,14 @@
 //! How a turn of Claude's ends: what `result` says, what the turn cost, why it failed.
 
-use tapline_protocol::Number;
-use tapline_protocol::Read as _;
 use tapline_protocol::claude::message::{Assistant, User};
 use tapline_protocol::claude::result::TurnResult;
+use tapline_protocol::{Kind, Number, Read as _, Value};
 
-use super::usage;
+use super::{around, usage};
 use crate::fold::turns::{NO_DETAIL, words_of};
 use crate::fold::{Fold, Steps};
-use crate::step::Turn;
+use crate::step::{Denial, Turn};
 use crate::time::rfc3339;
-use crate::verdict::Category;
 
 impl Fold {
     /// Handles the older document: its messages, then its result.
@@ -59,22 +57,21 @@ impl Fold {
             self.turns.result_index = Some(index);
         }
         for denial in turn.denials() {
-            self.deny(denial.tool_use_id, denial.tool_name, denial.tool_input.as_ref(), None, out);
+            self.deny(denial.tool_use_id, denial.tool_name, denial.tool_input.as_ref(), None, Denial::default(), out);
         }
-        let cost_usd = self.ledger.result(usage::of_result(turn), out.record.envelope.session_id.as_deref(), repeated);
+        let cost_usd =
+            self.ledger.result(usage::of_result(turn, out.record), out.record.envelope.session_id.as_deref(), repeated);
         let subtype = turn.subtype.as_deref().unwrap_or_default();
         let failed = turn.failed();
-        let facts = std::mem::take(&mut self.sides.claude.facts);
+        let mut facts = std::mem::take(&mut self.sides.claude.facts);
+        let is_null = |value: Value<'_>| value.get("api_error_status").is_some_and(|status| status.kind() == Kind::Null);
+        facts.says_no_status = failed && out.record.with(is_null) == Some(true);
+        // A session that could not be resumed, for example: nothing was sent to a model.
+        facts.never_began = subtype == "error_during_execution"
+            && !self.sides.claude.requested
+            && turn.num_turns.as_ref().is_some_and(|turns| turns.as_u64() == Some(0));
         let message = failed.then(|| error_text(turn));
-        // The agent ended before it began: there is nothing but this result.
-        let never_began = self.session.inits == 0
-            && self.spoken.last().is_empty()
-            && turn.num_turns.as_ref().is_none_or(|turns| turns.as_u64() == Some(0));
-        self.turns.failure = message.clone().map(|text| {
-            let category = facts.category(turn, &text);
-            let startup = never_began && category == Category::Api && subtype == "error_during_execution";
-            (if startup { Category::Startup } else { category }, text)
-        });
+        self.turns.failure = message.clone().map(|text| (facts.category(turn, &text), text));
         if let Some(at) = message.as_deref().and_then(limit_until) {
             self.limit_resets_at = Some(at);
         }
@@ -99,6 +96,9 @@ impl Fold {
         }
         turns.this_stop = None;
         if !repeated {
+            for (code, text) in around::troubles(turn) {
+                self.warnings.add(code, line, text);
+            }
             turns.all_num_turns = turns.all_num_turns.saturating_add(whole.unwrap_or(0));
             if let Some(ms) = &turn.duration_ms {
                 turns.duration_ms = Some((turns.duration_ms.unwrap_or(0.0) + ms.as_f64()).clamp(f64::MIN, f64::MAX));

@@ -1,7 +1,8 @@
 //! Converts Claude Code's counts for the ledger.
 
-use tapline_protocol::claude::message::{Message, Usage};
+use tapline_protocol::claude::message::{Message, RawUsage, Usage};
 use tapline_protocol::claude::result::{ModelUsage, ModelUsages, TurnResult};
+use tapline_protocol::{Count, Read as _, Record, Value};
 
 use crate::ledger::{MessageUsage, ModelTotals, ResultUsage, TokenCounts, exact_dollars};
 
@@ -38,9 +39,16 @@ pub(super) fn of_message(message: &Message) -> MessageUsage<'_> {
     }
 }
 
+/// Returns whether the usage of a result has a count, which may be 0.
+fn counts_tokens(result: Value<'_>) -> bool {
+    let counts = |usage: Value<'_>| RawUsage::COUNTED.iter().any(|key| usage.get(key).and_then(Count::read).is_some());
+    result.get("usage").is_some_and(counts)
+}
+
 /// Returns the usage of a turn, and of its process so far, from its result.
-pub(super) fn of_result(turn: &TurnResult) -> ResultUsage {
+pub(super) fn of_result(turn: &TurnResult, record: &Record) -> ResultUsage {
     let counts = turn.usage.as_ref().map(|usage| &usage.counts);
+    let counts = counts.filter(|counts| **counts != Usage::default() || record.with(counts_tokens) == Some(true));
     let searches = |usage: &Usage| usage.server_tool_use.as_ref().map_or(0, |counts| counts.web_search_requests.0);
     let of_model = |usage: &ModelUsage| ModelTotals {
         tokens: TokenCounts::from(usage),
@@ -51,6 +59,7 @@ pub(super) fn of_result(turn: &TurnResult) -> ResultUsage {
     ResultUsage {
         total_usd: turn.total_cost().map(|cost| cost.usd),
         turn: counts.map(|usage| (TokenCounts::from(usage), searches(usage))),
+        models_counted: turn.model_usage.as_ref().is_some_and(ModelUsages::are_counted),
         searches_of_models: searches_of_models.fold(0, u64::saturating_add),
         models: models.map(|models| models.into_iter().map(|(model, usage)| (model, of_model(&usage))).collect()),
         is_resumed: turn.resume_reason.is_some(),

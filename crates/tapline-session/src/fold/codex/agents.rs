@@ -16,7 +16,7 @@ impl Fold {
         let states = item.get("agents_states").and_then(|states| states.with(states_of)).unwrap_or_default();
         let starts = item.text("tool").is_some_and(|tool| tool == "spawn_agent");
         for (thread, status) in states {
-            if starts && !self.tasks.contains_key(&thread) && self.tasks.len() < MOST {
+            if starts && !self.tasks.all.contains_key(&thread) && self.tasks.all.len() < MOST {
                 let task = Task {
                     id: thread.clone(),
                     status: "running".to_owned(),
@@ -27,11 +27,13 @@ impl Fold {
                     summary: None,
                     duration_ms: None,
                 };
-                self.tasks.insert(thread.clone(), (task.clone(), out.record.arrived));
+                self.tasks.all.insert(thread.clone(), (task.clone(), out.record.arrived));
                 out.push(What::Task(task));
             }
             // It has more work to do.
-            if let Some((task, began)) = self.tasks.get_mut(&thread).filter(|(task, _)| task.terminal && status == "running") {
+            if let Some((task, began)) =
+                self.tasks.all.get_mut(&thread).filter(|(task, _)| task.terminal && status == "running")
+            {
                 (task.terminal, task.status, task.duration_ms) = (false, "running".to_owned(), None);
                 *began = out.record.arrived;
                 out.push(What::Task(task.clone()));
@@ -42,7 +44,7 @@ impl Fold {
                 "interrupted" | "shutdown" => "stopped",
                 _ => continue,
             };
-            if let Some((task, began)) = self.tasks.get_mut(&thread).filter(|(task, _)| !task.terminal) {
+            if let Some((task, began)) = self.tasks.all.get_mut(&thread).filter(|(task, _)| !task.terminal) {
                 (task.terminal, task.status) = (true, ended.to_owned());
                 task.duration_ms = out.record.arrived.zip(*began).and_then(|(end, began)| end.millis_since(began));
                 out.push(What::Task(task.clone()));

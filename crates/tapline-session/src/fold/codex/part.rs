@@ -89,7 +89,8 @@ impl Collected {
         } else {
             self.part.turns.completed += 1;
             let usage = turn.thread_usage.as_ref().and_then(|usage| usage.with(CodexUsage::read).flatten());
-            self.part.usage = Some(usage.unwrap_or_default());
+            // A turn that does not say leaves what is known.
+            self.part.usage = usage.or(self.part.usage.take()).or_else(|| Some(CodexUsage::default()));
         }
     }
 
