@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod ccusage_mistakes;
 #[cfg(test)]
+mod constant_memory;
+#[cfg(test)]
 mod damaged_files;
 #[cfg(test)]
 #[cfg(feature = "parquet")]
