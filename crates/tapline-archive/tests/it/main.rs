@@ -7,6 +7,8 @@ mod constant_memory;
 #[cfg(test)]
 mod damaged_files;
 #[cfg(test)]
+mod earlier_indexes;
+#[cfg(test)]
 #[cfg(feature = "parquet")]
 mod export;
 #[cfg(test)]
