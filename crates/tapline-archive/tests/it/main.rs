@@ -5,6 +5,8 @@ mod ccusage_mistakes;
 #[cfg(test)]
 mod constant_memory;
 #[cfg(test)]
+mod copies_checked;
+#[cfg(test)]
 mod damaged_files;
 #[cfg(test)]
 mod earlier_indexes;
