@@ -14,6 +14,10 @@ use tapline_testkit::{TempFolder, fixture};
 
 use crate::totals::{counted, update};
 
+/// A session with two sub-agents, and its fork, which has the lines of the first, too.
+const SESSION: &str = "207f0d38-6b7e-4228-a830-88dedeea3215";
+const FORK: &str = "0cfbbae1-7eca-4365-9a34-6f3e02867135";
+
 struct User {
     folder: TempFolder,
     kept: Kept,
@@ -130,11 +134,7 @@ fn what_was_deleted_is_put_back_where_it_was() {
     let mut user = User::new();
     let before = user.files();
     let wanted = counted(&user.index);
-    let main = before
-        .iter()
-        .find(|(path, _)| path.to_str().unwrap().contains("projects/") && !path.to_str().unwrap().contains("/subagents/"));
-    let main = &main.unwrap().0;
-    let (claude, packed) = (user.session_of(main), before.iter().find(|(path, _)| path.extension().unwrap() == "zst").unwrap());
+    let packed = before.iter().find(|(path, _)| path.extension().is_some_and(|ending| ending == "zst")).unwrap();
     let codex = user.session_of(&packed.0);
     fs::remove_dir_all(user.home()).unwrap();
     fs::create_dir(user.home()).unwrap();
@@ -148,7 +148,7 @@ fn what_was_deleted_is_put_back_where_it_was() {
         "nothing damaged is put back: {failed:?}"
     );
     fs::write(&damaged.path, good).unwrap();
-    for session in [&claude, &codex] {
+    for session in [SESSION, &codex] {
         let restored = user.kept.restore(&user.index, session).unwrap();
         assert!(!restored.files.is_empty() && restored.failed.is_empty() && restored.lost.is_empty(), "{restored:?}");
         assert!(restored.files.iter().all(|file| mode(file) == 0o600));
@@ -172,9 +172,6 @@ fn what_was_deleted_is_put_back_where_it_was() {
 fn what_is_forgotten_is_in_no_file_of_the_archive() {
     let mut user = User::new();
     let before = counted(&user.index);
-    let main =
-        user.files().into_iter().find(|(path, _)| path.to_str().unwrap().contains("subagents/claude/projects")).unwrap().0;
-    let session = user.session_of(&main);
     let mut text = TextIndex::open(&user.folder.join("archive")).unwrap();
     text.update(&Places::below(&[user.home()]), &AtomicBool::new(false), |_| {}).unwrap();
     let query = SearchQuery::parse("delegate", |_| Err(String::new())).unwrap();
@@ -183,21 +180,22 @@ fn what_is_forgotten_is_in_no_file_of_the_archive() {
     fs::remove_dir_all(user.home()).unwrap();
     fs::create_dir(user.home()).unwrap();
     user.update();
-    let sessions: HashSet<String> = [session.clone()].into();
+    let sessions: HashSet<String> = [SESSION, FORK].map(str::to_owned).into();
     let copies = user.kept.copies().copies.len();
     let removed = user.kept.forget(&user.index, &sessions).unwrap().len();
     assert!(removed > 2 && user.kept.copies().copies.len() == copies - removed, "{removed} of {copies}");
-    let files: Vec<PathBuf> = user.index.files().unwrap().into_iter().map(|(file, _)| file.path).collect();
+    let files = user.index.files().unwrap().into_iter().filter(|(_, session)| sessions.contains(session));
+    let files: Vec<PathBuf> = files.map(|(file, _)| file.path).collect();
     text.forget(&files, &sessions).unwrap();
     assert_eq!(hits(&text), 0);
     assert!(!user.index.forget(&sessions).unwrap().is_empty());
     user.index.check().unwrap();
     let after = counted(&user.index);
-    assert_eq!(after["totals"]["sessions"].as_u64(), before["totals"]["sessions"].as_u64().map(|count| count - 1));
+    assert_eq!(after["totals"]["sessions"].as_u64(), before["totals"]["sessions"].as_u64().map(|count| count - 2));
     drop((text, user.index));
     for file in files_below(user.folder.join("archive")) {
         let bytes = fs::read(&file).unwrap();
-        for secret in [session.as_bytes(), b"delegate two deep"] {
+        for secret in [SESSION.as_bytes(), FORK.as_bytes(), b"delegate two deep"] {
             assert!(!bytes.windows(secret.len()).any(|part| part == secret), "{}", file.display());
         }
     }
