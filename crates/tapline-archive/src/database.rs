@@ -1,17 +1,18 @@
-//! A database file of the archive: private, of one version, and put aside when it is damaged.
+//! A database file of the archive: private, brought up to this version, and put aside when it is damaged.
 
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::backup::Backup;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::error::ArchiveError;
+use crate::facts::hash_of_bytes;
 
 /// How long another process may write before this one gives up.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -30,8 +31,50 @@ pub(crate) fn make_folder(folder: &Path) -> Result<(), ArchiveError> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)
 }
 
-/// Opens a database, or makes it with these tables. Returns `None` if it is of another version.
-pub(crate) fn open(path: &Path, version: i64, tables: &str) -> rusqlite::Result<Option<Connection>> {
+/// The tables of a database.
+pub(crate) struct Schema {
+    /// The version that this program writes.
+    pub(crate) version: i64,
+    /// What makes the tables.
+    pub(crate) tables: &'static str,
+    /// What only the present tables can answer: once, a table changed and the version did not.
+    pub(crate) probe: &'static str,
+    /// Brings the tables of an earlier version up to this one. Returns whether it can.
+    pub(crate) migrate: fn(&Transaction<'_>, i64) -> Result<bool, ArchiveError>,
+}
+
+impl Schema {
+    pub(crate) fn is_of(&self, db: &Connection) -> rusqlite::Result<bool> {
+        Ok(version(db)? == self.version && db.prepare(self.probe).is_ok())
+    }
+
+    /// Makes the tables, or brings those of an earlier version up to this one. Returns whether they are now of this version.
+    fn bring_up(&self, db: &mut Connection) -> Result<bool, ArchiveError> {
+        if self.is_of(db)? {
+            return Ok(true);
+        }
+        let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        // Another process may have done so meanwhile.
+        if !self.is_of(&transaction)? {
+            let found = version(&transaction)?;
+            if transaction.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))? {
+                transaction.execute_batch(self.tables)?;
+            } else if found > self.version || !(self.migrate)(&transaction, found)? {
+                return Ok(false);
+            }
+            transaction.pragma_update(None, "user_version", self.version)?;
+        }
+        transaction.commit()?;
+        Ok(true)
+    }
+}
+
+fn version(db: &Connection) -> rusqlite::Result<i64> {
+    db.query_row("PRAGMA user_version", [], |row| row.get(0))
+}
+
+/// Opens a database, or makes it. One of an earlier version is brought up to this one. Returns `None` if that cannot be done.
+pub(crate) fn open(path: &Path, schema: &Schema) -> Result<Option<Connection>, ArchiveError> {
     // Private from the start: what agents read and wrote is in it. SQLite gives its other files the same mode.
     let private = fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path);
     if let Ok(meta) = private.and_then(|file| file.metadata())
@@ -47,56 +90,95 @@ pub(crate) fn open(path: &Path, version: i64, tables: &str) -> rusqlite::Result<
     db.pragma_update(None, "journal_mode", "wal")?;
     // A crash of the machine may cost the last update, which is then read again.
     db.pragma_update(None, "synchronous", "normal")?;
-    let found: i64 = db.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    if found == version {
-        return Ok(Some(db));
-    }
-    let transaction = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-    let found: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-    let is_new = transaction.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))?;
-    if found != version && is_new {
-        transaction.execute_batch(tables)?;
-        transaction.pragma_update(None, "user_version", version)?;
-    }
-    transaction.commit()?;
-    Ok((found == version || is_new).then_some(db))
+    Ok(schema.bring_up(&mut db)?.then_some(db))
 }
 
-/// Copies a database into memory, as far as it can be read and is of this version.
-pub(crate) fn copy_in_memory(path: &Path, version: i64) -> Option<Connection> {
-    // SQLite shares even the reading of such a file through another file. On a full disk it cannot make that one, but
-    // if nobody has written since the last one closed it, it can be read without.
+/// Returns whether nobody has written to a database since the last one closed it.
+fn is_closed(path: &Path) -> bool {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
-    let is_closed = fs::metadata(log).map_or(true, |log| log.len() == 0);
-    for how in ["?mode=ro", "?immutable=1"].into_iter().take(1 + usize::from(is_closed)) {
-        let copy = || -> rusqlite::Result<Option<Connection>> {
-            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
-            let kept = Connection::open_with_flags(format!("file:{}{how}", percent_encoded(path)), flags)?;
-            let mut copy = Connection::open_in_memory()?;
-            Backup::new(&kept, &mut copy)?.step(-1)?;
-            let found: i64 = copy.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-            Ok((found == version).then_some(copy))
-        };
-        if let Ok(copy) = copy() {
-            return copy;
-        }
-    }
-    None
+    fs::metadata(log).map_or(true, |log| log.len() == 0)
+}
+
+/// Opens a database as it is, and tells its version. It is not written, nor is anything beside it, if nobody else writes to it.
+pub(crate) fn open_read_only(path: &Path) -> rusqlite::Result<(Connection, i64)> {
+    let how = if is_closed(path) { "?immutable=1" } else { "?mode=ro" };
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+    let db = Connection::open_with_flags(format!("file:{}{how}", percent_encoded(path)), flags)?;
+    let found = version(&db)?;
+    Ok((db, found))
+}
+
+/// Returns the name of a database that was put aside, and a number that changes when the file does.
+pub(crate) fn stamp(aside: &Path) -> Option<(Vec<u8>, i64)> {
+    let meta = fs::metadata(aside).ok()?;
+    let numbers = [meta.ino().cast_signed(), meta.len().cast_signed(), meta.mtime(), meta.mtime_nsec()];
+    let stamp = hash_of_bytes(numbers.map(i64::to_le_bytes).as_flattened()).cast_signed();
+    Some((aside.file_name()?.as_bytes().to_owned(), stamp))
+}
+
+/// Returns whether what a database that was put aside says was taken over.
+pub(crate) fn has_absorbed(db: &Connection, name: &[u8], stamp: i64) -> bool {
+    let known = || -> rusqlite::Result<i64> {
+        db.prepare("SELECT stamp FROM absorbed WHERE name = ?")?.query_row([name], |row| row.get(0))
+    };
+    // Without the table, nothing was.
+    known().is_ok_and(|known| known == stamp)
+}
+
+/// Notes that it was.
+pub(crate) fn note_absorbed(db: &Connection, name: &[u8], stamp: i64) -> rusqlite::Result<()> {
+    db.execute_batch("CREATE TABLE IF NOT EXISTS absorbed (name BLOB PRIMARY KEY, stamp INTEGER NOT NULL)")?;
+    db.execute("INSERT OR REPLACE INTO absorbed (name, stamp) VALUES (?, ?)", params![name, stamp]).map(drop)
+}
+
+/// Copies a database into memory, as far as it can be read and brought up to this version.
+pub(crate) fn copy_in_memory(path: &Path, schema: &Schema) -> Option<Connection> {
+    // SQLite shares even the reading of such a file through another file. On a full disk it cannot make that one, but
+    // if nobody has written since the last one closed it, it can be read without.
+    let copy = |how: &str| -> Result<Option<Connection>, ArchiveError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+        let kept = Connection::open_with_flags(format!("file:{}{how}", percent_encoded(path)), flags)?;
+        let mut copy = Connection::open_in_memory()?;
+        Backup::new(&kept, &mut copy)?.step(-1)?;
+        Ok(schema.bring_up(&mut copy)?.then_some(copy))
+    };
+    let hows = ["?mode=ro", "?immutable=1"].into_iter().take(1 + usize::from(is_closed(path)));
+    hows.map(copy).find_map(Result::ok).flatten()
 }
 
 /// Writes a path as a part of a URI.
-pub(crate) fn percent_encoded(path: &Path) -> String {
+fn percent_encoded(path: &Path) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.".contains(&byte);
     let bytes = path.as_os_str().as_bytes().iter();
     bytes.map(|&byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }
 
-/// Puts a database aside, under its name with `.old` behind it.
+/// Returns the files of a database that were put aside under this name.
+pub(crate) fn put_aside_names(folder: &Path, name: &str) -> impl Iterator<Item = PathBuf> {
+    aside_names(folder, name).take_while(|path| path.exists())
+}
+
+/// Returns names for a database that is put aside: with `.old` behind its own, and a number if that is taken.
+fn aside_names(folder: &Path, name: &str) -> impl Iterator<Item = PathBuf> {
+    let number = |number: u64| if number == 1 { String::new() } else { format!(".{number}") };
+    let (folder, name) = (folder.to_owned(), name.to_owned());
+    (1..).map(move |at| folder.join(format!("{name}.old{}", number(at))))
+}
+
+/// Puts a database aside, under a name that nothing has.
 pub(crate) fn put_aside(folder: &Path, name: &str) -> Result<(), ArchiveError> {
-    for ending in ["", "-wal", "-shm"] {
+    let with = |path: &Path, ending: &str| {
+        let mut path = path.as_os_str().to_owned();
+        path.push(ending);
+        PathBuf::from(path)
+    };
+    let endings = ["", "-wal", "-shm"];
+    let is_free = |path: &PathBuf| endings.iter().all(|ending| !with(path, ending).exists());
+    let Some(aside) = aside_names(folder, name).find(is_free) else { return Ok(()) };
+    for ending in endings {
         let file = folder.join(format!("{name}{ending}"));
-        match fs::rename(&file, folder.join(format!("{name}.old{ending}"))) {
+        match fs::rename(&file, with(&aside, ending)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(ArchiveError::Folder { folder: file, error });
             }

@@ -1,6 +1,7 @@
 //! What one file says that can be counted: a pure function of its bytes. The index keeps it, file by file; the loader
 //! adds it up. Names stand in a table, and ids are hashes, so that an archive of gigabytes fits into a few megabytes.
 
+pub(crate) mod earlier;
 mod messages;
 
 use std::collections::HashMap;

@@ -1,32 +1,39 @@
 //! The index: what each session file says, kept in one database, so that only what is new is read. A row depends on its
 //! file alone, so several processes can write it, and what is written stays true after the file is gone.
 
+mod carried;
 mod copies;
 mod files;
 mod lookup;
+mod rows;
 mod surroundings;
 
 use std::collections::{HashMap, HashSet};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
+use rusqlite::{Connection, OptionalExtension as _, Transaction};
 
-use crate::database;
+use crate::database::{self, Schema};
 use crate::error::ArchiveError;
-use crate::facts::{Facts, hash_of_bytes};
+use crate::facts::Facts;
 use crate::places::{Found, Places};
 use crate::scan::{Job, Scanned, check, scan};
-use crate::sealed::{sealed, unsealed};
+use crate::sealed::unsealed;
 
+use rows::{keep, row_hash};
 pub(crate) use surroundings::PUSHED_HERE;
-use surroundings::{end_written, with_surroundings};
+use surroundings::end_written;
 
-/// The version of the tables and of [`Facts`]. An index of another version is built again.
+/// The version of the tables and of [`Facts`]. An index of an earlier version is migrated.
 const VERSION: i64 = 8;
+/// The name of its file. Beside an index of a newer version, the name has this version.
+const NAME: &str = "index.db";
+const SCHEMA: Schema =
+    Schema { version: VERSION, tables: TABLES, probe: "SELECT ended FROM files LIMIT 0", migrate: carried::migrate };
 /// After this many files, what was read is kept, even if the rest is interrupted.
 const KEPT_EVERY: usize = 256;
 
@@ -80,6 +87,8 @@ pub struct Index {
     db: Connection,
     /// The folder, or none if the index is in memory only.
     folder: Option<PathBuf>,
+    /// The name of its file.
+    name: String,
     /// Whether a damaged index was put aside.
     was_damaged: bool,
 }
@@ -138,58 +147,59 @@ struct Known {
 }
 
 impl Index {
-    /// Opens the index in a folder, or makes it. A damaged or outdated one is built again.
+    /// Opens the index in a folder, or makes it. One of an earlier version is brought up to this one. A damaged one is built
+    /// again. What either says about files that are gone is carried over, also from one that another version of tapline put
+    /// aside.
     pub fn open(folder: &Path) -> Result<Self, ArchiveError> {
         database::make_folder(folder)?;
-        let path = folder.join("index.db");
-        match database::open(&path, VERSION, TABLES).map_err(ArchiveError::from) {
-            Ok(Some(db)) => Ok(Self { db, folder: Some(folder.to_owned()), was_damaged: false }),
-            Ok(None) => Self::again(folder, &path, false),
-            Err(error) if error.is_damage() => Self::again(folder, &path, true),
-            Err(error) => Err(error),
+        match Self::open_file(folder) {
+            Err(error) if error.is_damage() => Self::again(folder, NAME),
+            opened => opened,
         }
+    }
+
+    /// Opens the file of the index. Beside one of a newer version it is another one.
+    fn open_file(folder: &Path) -> Result<Self, ArchiveError> {
+        let mut name = NAME.to_owned();
+        let mut db = database::open(&folder.join(NAME), &SCHEMA)?;
+        if db.is_none() {
+            name = carried::name_of_version(VERSION);
+            let open = || database::open(&folder.join(&name), &SCHEMA);
+            db = match open() {
+                Err(error) if error.is_damage() => {
+                    database::put_aside(folder, &name)?;
+                    open()?
+                }
+                opened => opened?,
+            };
+        }
+        let db = db.ok_or(ArchiveError::Outdated)?;
+        let mut index = Self { db, folder: Some(folder.to_owned()), name, was_damaged: false };
+        index.absorb(folder)?;
+        Ok(index)
     }
 
     /// Makes an index that is kept nowhere.
     pub fn in_memory() -> Result<Self, ArchiveError> {
         let db = Connection::open_in_memory()?;
         db.execute_batch(TABLES)?;
-        Ok(Self { db, folder: None, was_damaged: false })
+        Ok(Self { db, folder: None, name: NAME.to_owned(), was_damaged: false })
     }
 
     /// Makes an index that is kept nowhere, with what is kept in this folder, as far as that can be read: for when the
     /// folder can no longer be written.
     pub fn copy_in_memory(folder: &Path) -> Result<Self, ArchiveError> {
-        let path = folder.join("index.db");
-        // Even to read such a file, SQLite needs another file beside it, which it cannot make on a full disk. If nobody
-        // has written since the last process closed the database, it can be read without that file.
-        let is_closed = fs::metadata(folder.join("index.db-wal")).map_or(true, |log| log.len() == 0);
-        for how in ["", "?immutable=1"] {
-            if path.exists() && (how.is_empty() || is_closed) {
-                let copy = Self::in_memory()?;
-                if copy.take_over(&format!("file:{}{how}", database::percent_encoded(&path))).is_ok() {
-                    return Ok(copy);
-                }
-            }
-        }
-        Self::in_memory()
+        let mut copy = match database::copy_in_memory(&folder.join(NAME), &SCHEMA) {
+            Some(db) => Self { db, ..Self::in_memory()? },
+            // Of a damaged one, or one of a newer version, some can be read.
+            None => Self { name: String::new(), ..Self::in_memory()? },
+        };
+        let _ = copy.absorb(folder);
+        Ok(copy)
     }
 
-    /// Copies everything from another file.
-    fn take_over(&self, uri: &str) -> rusqlite::Result<()> {
-        self.db.execute("ATTACH ? AS kept", [uri])?;
-        // Another version wrote its facts in another way.
-        let version: i64 = self.db.query_row("PRAGMA kept.user_version", [], |row| row.get(0))?;
-        if version != VERSION {
-            return self.db.execute_batch("DETACH kept");
-        }
-        self.db.execute_batch(
-            "INSERT INTO main.files SELECT * FROM kept.files; INSERT INTO main.facts SELECT * FROM kept.facts; \
-             INSERT INTO main.counted SELECT * FROM kept.counted; DETACH kept;",
-        )
-    }
-
-    /// Puts this index aside, because it is damaged, and makes a new one. What it said about files that are gone is lost.
+    /// Puts this index aside, because it is damaged, and makes a new one. What it said about files that are gone is carried over,
+    /// as far as it can be read.
     pub fn rebuild(self) -> Result<Self, ArchiveError> {
         let _lock = self.lock(true);
         let Some(folder) = self.folder.clone() else { return Self::in_memory() };
@@ -203,8 +213,9 @@ impl Index {
         if other.was_damaged || is_sound().unwrap_or(false) && other.check().is_ok() {
             return Ok(other);
         }
+        let name = other.name.clone();
         drop(other);
-        Self::again(&folder, &folder.join("index.db"), true)
+        Self::again(&folder, &name)
     }
 
     /// Reads everything that is in the index. Fails if something is not what was written: a lookup does not notice a row
@@ -222,11 +233,10 @@ impl Index {
         self.was_damaged
     }
 
-    /// Puts the index aside and makes a new one.
-    fn again(folder: &Path, path: &Path, was_damaged: bool) -> Result<Self, ArchiveError> {
-        database::put_aside(folder, "index.db")?;
-        let db = database::open(path, VERSION, TABLES)?.ok_or(ArchiveError::Outdated)?;
-        Ok(Self { db, folder: Some(folder.to_owned()), was_damaged })
+    /// Puts a damaged index aside and makes a new one.
+    fn again(folder: &Path, name: &str) -> Result<Self, ArchiveError> {
+        database::put_aside(folder, name)?;
+        Ok(Self { was_damaged: true, ..Self::open_file(folder)? })
     }
 
     /// Takes the lock of writers. Returns `None` if another process has it and `wait` is false.
@@ -514,64 +524,6 @@ fn facts_in<'r>(row: &'r rusqlite::Row<'_>, file: &IndexedFile) -> Result<&'r [u
     let row_hash = row_hash(&file.path, file.recording.as_deref(), session, numbers);
     let facts = row.get_ref(6)?.as_blob().ok().and_then(|facts| unsealed(facts, row_hash));
     facts.ok_or(ArchiveError::Damaged)
-}
-
-/// Keeps what files say, all of it or nothing.
-fn keep(db: &mut Connection, batch: &mut Vec<(&Found, Option<Scanned>)>) -> rusqlite::Result<()> {
-    let transaction = db.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-    {
-        let mut file = transaction.prepare(
-            "INSERT INTO files (path, recording, len, mtime, offset, chk, session, last, ended, gone) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0) \
-             ON CONFLICT (path) DO UPDATE SET recording = excluded.recording, len = excluded.len, mtime = excluded.mtime, \
-             offset = excluded.offset, chk = excluded.chk, session = excluded.session, last = excluded.last, \
-             ended = excluded.ended, gone = 0 RETURNING id",
-        )?;
-        let mut said = transaction.prepare("INSERT OR REPLACE INTO facts (file, ids, facts) VALUES (?, ?, ?)")?;
-        for (found, scanned) in batch.drain(..) {
-            // Asked before it is read: an end that comes between is read now and once more next time.
-            let ended = end_written(found);
-            let scanned = with_surroundings(found, scanned);
-            let (offset, check) = scanned.as_ref().map_or((0, 0), |scanned| (scanned.offset, scanned.check));
-            let session = scanned.as_ref().map(|scanned| scanned.facts.names.get(scanned.facts.session));
-            let recording = found.recording.as_ref().map(|folder| folder.as_os_str().as_bytes());
-            let last = scanned.as_ref().map_or(0, |scanned| last_heard(found, &scanned.facts));
-            let row = params![
-                found.path.as_os_str().as_bytes(),
-                recording,
-                found.len.cast_signed(),
-                found.mtime,
-                offset.cast_signed(),
-                check.cast_signed(),
-                session,
-                last.cast_signed(),
-                ended,
-            ];
-            let numbers = [found.len.cast_signed(), found.mtime, last.cast_signed(), ended];
-            let row_hash = row_hash(&found.path, found.recording.as_deref(), session.unwrap_or_default(), numbers);
-            let id: i64 = file.query_row(row, |row| row.get(0))?;
-            let facts = scanned.map(|scanned| scanned.facts).unwrap_or_default();
-            let ids: Vec<u8> = facts.messages.iter().flat_map(|message| message.id.to_le_bytes()).collect();
-            let facts = sealed(postcard::to_stdvec(&facts).unwrap_or_default(), row_hash);
-            said.execute(params![id, sealed(ids, 0), facts])?;
-        }
-    }
-    let count = "INSERT OR REPLACE INTO counted SELECT 1, count(*), random() FROM files NOT INDEXED WHERE session IS NOT NULL";
-    transaction.execute(count, [])?;
-    transaction.commit()
-}
-
-/// Returns when a file was last heard of: no request in it counts for a later time.
-fn last_heard(found: &Found, facts: &Facts) -> u64 {
-    let known = [facts.first, facts.last, facts.run.map(|run| run.last)].into_iter().flatten().max();
-    known.unwrap_or(found.mtime.cast_unsigned() / 1_000_000)
-}
-
-/// Returns a hash of everything in a row apart from its facts, and from whether its file is gone, which changes.
-fn row_hash(path: &Path, recording: Option<&Path>, session: &str, numbers: [i64; 4]) -> u64 {
-    let recording = recording.map_or(&[][..], |folder| folder.as_os_str().as_bytes());
-    let numbers = numbers.map(i64::to_le_bytes);
-    let parts = [path.as_os_str().as_bytes(), recording, session.as_bytes(), numbers.as_flattened()];
-    parts.into_iter().fold(0, |hash: u64, part| hash.rotate_left(1) ^ hash_of_bytes(part))
 }
 
 /// Reads back what a file says.

@@ -3,8 +3,10 @@
 
 mod agents;
 mod copy;
+mod restore;
 mod status;
 mod trailer;
+mod verify;
 
 use std::collections::HashSet;
 use std::ffi::OsString;
@@ -20,11 +22,13 @@ use std::thread;
 use rustix::fs::{FlockOperation, flock};
 
 pub use agents::{Lifetime, lifetimes};
+pub use restore::Restored;
 pub use status::{ArchiveStatus, CopyState, GoneFiles, IndexedFiles, KeptFiles, Vanishing, status};
+pub use verify::{BadCopy, Verified};
 
 use crate::error::ArchiveError;
 use crate::places::{Found, Places};
-use copy::{Copied, copy};
+use copy::{Copied, check, copy};
 use trailer::Trailer;
 
 /// The ending of a copy's name.
@@ -76,7 +80,9 @@ pub struct KeepReport {
     pub new: usize,
     /// How many copies were renewed, because their files had changed.
     pub renewed: usize,
-    /// How many copies were current already.
+    /// How many copies were made again, because they were damaged.
+    pub healed: usize,
+    /// How many copies were current already, and whole.
     pub current: usize,
     /// How many bytes of files were copied.
     pub bytes: u64,
@@ -124,8 +130,8 @@ impl Kept {
         place
     }
 
-    /// Copies what is new or changed. Recordings are not copied: nobody deletes them. Passes on how many files are
-    /// done, and of how many.
+    /// Copies what is new or changed, and what has a damaged copy. Recordings are not copied: nobody deletes them. Passes on how
+    /// many files are done, and of how many.
     pub fn keep(
         &self,
         places: &Places,
@@ -168,6 +174,7 @@ impl Kept {
                     Ok(Copied::Renewed(bytes)) => {
                         (report.renewed, report.bytes) = (report.renewed + 1, report.bytes + bytes);
                     }
+                    Ok(Copied::Healed(bytes)) => (report.healed, report.bytes) = (report.healed + 1, report.bytes + bytes),
                     Err(error) => report.failed.push((found.path.clone(), error)),
                 }
                 progress(done, files.len());
@@ -198,15 +205,15 @@ impl Kept {
 
     fn keep_one(&self, found: &Found) -> io::Result<Copied> {
         let place = self.place(&found.path);
-        if let Ok(trailer) = Trailer::read(&place)
-            && trailer.is_of(found)
-        {
+        let of_this = Trailer::read(&place).ok().filter(|trailer| trailer.is_of(found));
+        // A disk does not say what it lost: only reading shows it.
+        if of_this.as_ref().is_some_and(|trailer| check(&place, trailer).is_ok()) {
             return Ok(Copied::Current);
         }
         if let Some(folder) = place.parent() {
             private_folder(folder)?;
         }
-        copy(&found.path, &place)
+        copy(&found.path, &place, of_this.is_some())
     }
 
     /// Takes the lock of those who copy. Waits for another process that does.

@@ -11,7 +11,7 @@ use std::sync::{Mutex, OnceLock, mpsc};
 use std::thread;
 
 use memchr::{memchr, memrchr};
-use tapline_protocol::{Agent, Decoder, Tape};
+use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Tape};
 
 use crate::facts::Facts;
 use crate::lines::lines;
@@ -28,7 +28,7 @@ const GLANCE: u64 = 4 << 10;
 /// How many lines at the end are read line by line: they say how the session stands.
 const TAIL: usize = 3;
 /// A longer line is not a line of a session. It counts as damaged, so that no file can take all memory.
-const LONGEST: usize = 256 << 20;
+const LONGEST: usize = DEFAULT_LINE_LIMIT;
 /// How many files are read ahead of who takes them, so that a slow disk does not fill the memory.
 const AHEAD: usize = 64;
 /// How many bytes at both ends tell whether a file is still the same.

@@ -20,6 +20,15 @@ pub(crate) fn unsealed(bytes: &[u8], of: u64) -> Option<&[u8]> {
     (u64::from_le_bytes(*hash) == hash_of_bytes(bytes) ^ of).then_some(bytes)
 }
 
+/// Returns a hash of what the text index knows about a file.
+pub(crate) fn seal(path: &[u8], numbers: [i64; 4], agent: &str, context: &[u8]) -> i64 {
+    let mut row = path.to_vec();
+    row.extend(numbers.into_iter().flat_map(i64::to_le_bytes));
+    row.extend(agent.as_bytes());
+    row.extend(context);
+    hash_of_bytes(&row).cast_signed()
+}
+
 /// Reads a sealed file. Returns `None` if it is not there, or not what was written.
 pub(crate) fn read(file: &Path, of: u64) -> Option<Vec<u8>> {
     let mut bytes = fs::read(file).ok()?;

@@ -5,6 +5,8 @@
 //! what a person types.
 
 mod asked;
+mod carried;
+mod earlier;
 mod find;
 mod query;
 mod reading;

@@ -1,10 +1,13 @@
 //! A source: a recording, a file or any reader, as records and steps, with everything known about the run.
 
+mod options;
+
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, BufRead as _, Read, Seek as _};
 use std::path::{Path, PathBuf};
 
+pub use options::SourceOptions;
 use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, InputShape, Moment, Record, StopReason};
 use tapline_recording::{Arrivals, Chunks, Recording, Redactor, Stop, attempt_folder};
 use tapline_session::{Collector, Ending, Fold, Ledger, Report, Run, Step, StreamFormat, Summary, Warning, parse_moment};
@@ -30,57 +33,6 @@ const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// Decide after at most this many lines what kind of file it is.
 const SHOWS_WITHIN: u64 = 64;
-
-/// What the caller knows better than the source.
-///
-/// ```
-/// use tapline_archive::{SourceOptions, Source};
-/// use tapline_session::{Ending, Outcome};
-///
-/// let failed = SourceOptions::default().with_ending(Ending { exit_code: Some(1), ..Ending::default() });
-/// let stream = br#"{"type":"result","subtype":"success","is_error":false,"result":"4"}"#;
-/// let report = Source::of("the stream", stream.as_slice(), failed)?.report()?;
-/// assert_eq!(report.verdict.outcome, Outcome::Failure);
-/// # Ok::<(), tapline_archive::SourceError>(())
-/// ```
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct SourceOptions {
-    /// The agent that wrote the stream. With `None`, the recording or the lines decide.
-    pub agent: Option<Agent>,
-    /// The format of the input. With `Auto`, the recording or the lines decide.
-    pub format: InputFormat,
-    /// Longer lines count as malformed.
-    pub line_limit: Option<usize>,
-    /// How the run ended.
-    pub ending: Ending,
-}
-
-impl SourceOptions {
-    /// Reads the stream as this agent's.
-    #[must_use]
-    pub fn with_agent(self, agent: Agent) -> Self {
-        Self { agent: Some(agent), ..self }
-    }
-
-    /// Reads the input in this format.
-    #[must_use]
-    pub fn with_format(self, format: InputFormat) -> Self {
-        Self { format, ..self }
-    }
-
-    /// Counts longer lines as malformed.
-    #[must_use]
-    pub fn with_line_limit(self, bytes: usize) -> Self {
-        Self { line_limit: Some(bytes), ..self }
-    }
-
-    /// Says how the run ended.
-    #[must_use]
-    pub fn with_ending(self, ending: Ending) -> Self {
-        Self { ending, ..self }
-    }
-}
 
 /// A record and its steps. There is no record if the steps are about what the host sent.
 pub type Advance = (Option<Record>, Vec<Step>);
@@ -109,6 +61,8 @@ pub struct Source<R> {
     /// Records that were read and not returned yet: what was sent before a record comes first, and it takes a few lines
     /// to tell what a stream is.
     held: VecDeque<Record>,
+    /// More bytes than these are not held to tell what a stream is. A line can be as long.
+    hold_at_most: usize,
     /// Whether the first lines were checked for a known agent.
     looked: bool,
     /// Whether it is a file, so that reading it never waits.
@@ -221,7 +175,8 @@ impl<R: Read> Source<R> {
     fn in_chunks(name: impl Into<String>, reader: R, options: SourceOptions, chunk: usize) -> Result<Self, SourceError> {
         let SourceOptions { agent, format, line_limit, ending } = options;
         let name = name.into();
-        let decoder = Decoder::with_line_limit(line_limit.unwrap_or(DEFAULT_LINE_LIMIT)).for_agent(agent);
+        let line_limit = line_limit.unwrap_or(DEFAULT_LINE_LIMIT);
+        let decoder = Decoder::with_line_limit(line_limit).for_agent(agent);
         let mut reader = Chunks::new(chunk, reader);
         let head = if format == InputFormat::Auto { reader.fill_buf().unwrap_or_default() } else { &[] };
         if let Some(what) = packed::not_text(head) {
@@ -239,6 +194,7 @@ impl<R: Read> Source<R> {
             run: Run::default(),
             notes: Vec::new(),
             held: VecDeque::new(),
+            hold_at_most: line_limit,
             looked: agent.is_some(),
             at_rest: false,
             sent: None,
@@ -402,13 +358,19 @@ impl<R: Read> Source<R> {
         let mut at = 0;
         while self.held.get(at).is_none_or(|record| retelling.look(record)) {
             at += usize::from(at < self.held.len());
-            let is_over = at as u64 >= SHOWS_WITHIN || !self.at_rest && !self.is_ready();
+            let is_over = self.holds_enough() || !self.at_rest && !self.is_ready();
             if at == self.held.len() && (is_over || !self.hold_next()?) {
                 break;
             }
         }
         self.retelling = Some(retelling);
         Ok(())
+    }
+
+    /// Returns whether no more may be held to tell what the stream is.
+    fn holds_enough(&self) -> bool {
+        let bytes = || self.held.iter().map(|record| record.bytes.len()).sum::<usize>();
+        self.held.len() as u64 >= SHOWS_WITHIN || bytes() >= self.hold_at_most
     }
 
     /// Reads and holds one more record, unless the stream has ended.
@@ -474,7 +436,7 @@ impl<R: Read> Source<R> {
         while self.hold_next()? {
             let Some(record) = self.held.back() else { break };
             let (dialect, is_too_old) = (record.dialect, record.too_old().is_some());
-            let shows = !dialect.is_open() || is_too_old || self.held.len() as u64 >= SHOWS_WITHIN;
+            let shows = !dialect.is_open() || is_too_old || self.holds_enough();
             let is_over = shows || self.sent.is_some() || !self.is_ready() && !self.at_rest;
             if dialect.agent().is_none() && dialect.is_foreign() && is_over && !is_too_old && self.retelling.is_none() {
                 self.notes.push(Note::Foreign);

@@ -135,7 +135,8 @@ pub(crate) fn nothing_there(paths: &[PathBuf], elsewhere: &str) -> Option<String
 }
 
 /// What is said when an index is built again.
-const DAMAGED: &str = "the index of the archive was damaged: it is built again, and the old one is kept as index.db.old";
+const DAMAGED: &str = "the index of the archive was damaged: it is built again, and the old one is kept as index.db.old (if there was one \
+                       already, with a number behind it). What can still be read in it stays counted";
 
 /// Opens the archive and reads a result from it. If the index turns out to be damaged, it is built again.
 pub(crate) fn read<T>(paths: &[PathBuf], quiet: bool, read: impl Fn(&Archive) -> Result<T>) -> Result<T> {
@@ -256,11 +257,25 @@ pub(crate) fn find(start: &str, paths: &[PathBuf], quiet: bool) -> Result<Sessio
 
 /// Returns the one session whose id begins with this text.
 pub(crate) fn session(start: &str, paths: &[PathBuf], quiet: bool) -> Result<SessionFiles> {
-    match find(start, paths, quiet)? {
+    only(start, find(start, paths, quiet)?)
+}
+
+/// Returns the one session that a lookup found.
+pub(crate) fn only(start: &str, found: SessionLookup) -> Result<SessionFiles> {
+    match found {
         SessionLookup::One(found) => Ok(found),
         SessionLookup::Several(several) => Err(ambiguous(start, &several)),
         _ => bail!("no session has an id that starts with `{start}`: `tapline sessions --list` lists them"),
     }
+}
+
+/// Returns the files of the archive's indexes that were put aside.
+pub(crate) fn asides() -> Result<Vec<PathBuf>> {
+    let names = std::fs::read_dir(folder()?)?.flatten().map(|entry| entry.path());
+    let is_aside = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().contains(".db.old"));
+    let mut asides: Vec<PathBuf> = names.filter(is_aside).collect();
+    asides.sort();
+    Ok(asides)
 }
 
 /// Says which sessions an id may mean.

@@ -10,6 +10,11 @@ use crate::json::{Kind, SyntaxError, Tape, Value};
 use crate::reader::Reader;
 use crate::record::{Record, lossy, trim};
 
+/// More blank bytes than these come before no document.
+const BLANKS: usize = 64 << 10;
+/// A document is read as a whole. What is larger is read line by line.
+const LARGEST: usize = 128 << 20;
+
 /// What the caller knows about the input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InputFormat {
@@ -111,12 +116,12 @@ fn looks_like_document<R: BufRead>(source: &mut R, head: &mut Vec<u8>) -> io::Re
         let from = if known == 0 && head.starts_with(b"\xEF\xBB\xBF") { 3 } else { known };
         start = start.or_else(|| head[from..].iter().position(|byte| !byte.is_ascii_whitespace()).map(|at| from + at));
         let Some(start) = start else {
-            if ended {
+            if ended || head.len() > BLANKS {
                 return Ok(false);
             }
             continue;
         };
-        if !matches!(head[start], b'{' | b'[') {
+        if head.len() > LARGEST || !matches!(head[start], b'{' | b'[') {
             return Ok(false);
         }
         // Nothing is certain before the first line ends.

@@ -6,6 +6,9 @@ use std::io::{self, BufRead, ErrorKind};
 use crate::decode::Decoder;
 use crate::record::Record;
 
+/// So many bytes are decoded at once. The records of all of them wait at the same time, and of a blank line a record is much larger.
+const AT_ONCE: usize = 64 << 10;
+
 /// An iterator over the records of a stream. Only reading can fail; decoding never does.
 ///
 /// ```
@@ -59,9 +62,9 @@ impl<R: BufRead> Iterator for Reader<R> {
                     self.queue.extend(self.decoder.finish());
                 }
                 Ok(bytes) => {
-                    let taken = bytes.len();
+                    let taken = bytes.len().min(AT_ONCE);
                     let queue = &mut self.queue;
-                    self.decoder.push_each(bytes, |record| queue.push_back(record));
+                    self.decoder.push_each(&bytes[..taken], |record| queue.push_back(record));
                     self.source.consume(taken);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

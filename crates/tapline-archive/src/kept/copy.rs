@@ -9,7 +9,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use super::trailer::Trailer;
-use super::{PART, aside};
+use super::{PART, aside, private_folder};
 use crate::packed;
 
 /// How much is read and hashed at once.
@@ -23,10 +23,11 @@ pub(super) enum Copied {
     Current,
     New(u64),
     Renewed(u64),
+    Healed(u64),
 }
 
-/// Copies a file to its place.
-pub(super) fn copy(original: &Path, place: &Path) -> io::Result<Copied> {
+/// Copies a file to its place. `heals`: the copy that is there is damaged, and was made of the file as it is.
+pub(super) fn copy(original: &Path, place: &Path, heals: bool) -> io::Result<Copied> {
     let file = File::open(original)?;
     let meta = file.metadata()?;
     let mut reader: Box<dyn Read> =
@@ -57,11 +58,54 @@ pub(super) fn copy(original: &Path, place: &Path) -> io::Result<Copied> {
         return Err(io::Error::other("the copy is not what was read: the disk or the memory is faulty"));
     }
     let is_new = !place.exists();
-    if !is_new && !earlier.is_beginning() {
+    if !is_new && !heals && !earlier.is_beginning() {
         fs::rename(place, aside(place))?;
     }
     part.put(place)?;
-    Ok(if is_new { Copied::New(read.len) } else { Copied::Renewed(read.len) })
+    let len = read.len;
+    Ok(if is_new {
+        Copied::New(len)
+    } else if heals {
+        Copied::Healed(len)
+    } else {
+        Copied::Renewed(len)
+    })
+}
+
+/// Reads all of a copy. Fails if it is not what was copied.
+pub(super) fn check(copy: &Path, trailer: &Trailer) -> io::Result<()> {
+    let read = blocks(&mut zstd::Decoder::new(File::open(copy)?)?, |_| Ok(()))?;
+    is_what_was_copied(read, trailer)
+}
+
+fn is_what_was_copied(read: Sum, trailer: &Trailer) -> io::Result<()> {
+    if read == (Sum { len: trailer.len, hash: trailer.hash }) {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidData, "it is not what was copied"))
+}
+
+/// Puts what was copied back in the place of its original, packed if that was. Fails if a file is there.
+pub(super) fn restore(copy: &Path, trailer: &Trailer) -> io::Result<()> {
+    let place = &trailer.original;
+    if let Some(folder) = place.parent() {
+        private_folder(folder)?;
+    }
+    let part = Part::create(place)?;
+    let mut to = BufWriter::with_capacity(BLOCK, part.file.try_clone()?);
+    let mut copy = zstd::Decoder::new(File::open(copy)?)?;
+    let read = if packed::is_packed(place) {
+        let mut encoder = zstd::Encoder::new(&mut to, LEVEL)?;
+        let read = blocks(&mut copy, |block| encoder.write_all(block))?;
+        encoder.finish()?;
+        read
+    } else {
+        blocks(&mut copy, |block| to.write_all(block))?
+    };
+    is_what_was_copied(read, trailer)?;
+    to.flush()?;
+    part.file.sync_data()?;
+    part.put_new(place)
 }
 
 /// What was read.
@@ -140,11 +184,22 @@ impl Part {
 
     /// Puts it in its place.
     fn put(self, place: &Path) -> io::Result<()> {
+        self.name()?;
+        fs::rename(&self.path, place)
+    }
+
+    /// Puts it in its place, if nothing is there.
+    fn put_new(self, place: &Path) -> io::Result<()> {
+        self.name()?;
+        fs::hard_link(&self.path, place)
+    }
+
+    fn name(&self) -> io::Result<()> {
         if !self.is_named {
             use rustix::fs::{AtFlags, CWD, linkat};
             linkat(CWD, own_link(&self.file), CWD, &self.path, AtFlags::SYMLINK_FOLLOW)?;
         }
-        fs::rename(&self.path, place)
+        Ok(())
     }
 }
 

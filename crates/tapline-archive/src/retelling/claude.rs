@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use tapline_protocol::{Kind, Moment, Tape, Value, line_text};
+use tapline_protocol::{DEFAULT_LINE_LIMIT, Kind, Moment, Tape, Value, line_text};
 
 use super::telling::{About, StreamPart, Teller, json, line_of, text, written};
 use crate::packed;
@@ -16,6 +16,8 @@ use crate::packed;
 const ENDS: [&str; 4] = ["end_turn", "stop_sequence", "max_tokens", "refusal"];
 /// The model of messages that no model wrote.
 const SYNTHETIC: &str = "<synthetic>";
+/// How much is read of what stands beside a sub-agent's file.
+const MOST_META: u64 = 64 << 10;
 /// How many files of sub-agents are open at once.
 const OPEN: usize = 64;
 
@@ -92,7 +94,9 @@ impl Subagent {
     fn advance(&mut self) {
         self.next = None;
         let mut bytes = Vec::new();
-        while self.lines.read_until(b'\n', &mut bytes).is_ok_and(|count| count > 0) {
+        // A longer line is no line of a session, nor is any part of it.
+        let longest = DEFAULT_LINE_LIMIT as u64;
+        while (&mut self.lines).take(longest).read_until(b'\n', &mut bytes).is_ok_and(|count| count > 0) {
             let line = line_text(&bytes, false).into_owned();
             if let Ok(value) = Tape::default().parse(&line) {
                 self.next = Some((line.clone(), written(value)));
@@ -130,7 +134,8 @@ impl Transcript {
         for path in entries {
             let plain = packed::unpacked_name(&path);
             let Some(name) = plain.file_stem().and_then(|name| name.to_str()) else { continue };
-            let about = packed::open(&packed::beside(&path, &format!("{name}.meta.json"))).and_then(io::read_to_string);
+            let about = packed::open(&packed::beside(&path, &format!("{name}.meta.json")));
+            let about = about.and_then(|about| io::read_to_string(about.take(MOST_META)));
             let mut tape = Tape::default();
             let call = tape.parse(&about.unwrap_or_default()).ok().and_then(|about| text(about.get("toolUseId")));
             // Without it, the result of the call names the sub-agent.

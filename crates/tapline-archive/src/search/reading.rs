@@ -9,7 +9,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 
 use memchr::{memchr, memrchr};
-use tapline_protocol::{Agent, Tape};
+use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Tape};
 use tapline_recording::Recording;
 
 use super::words::add_words;
@@ -25,7 +25,7 @@ const PASSED_ON: usize = 256 << 10;
 /// How many such pieces can wait. Almost as many as are written at once: otherwise nobody reads while one writes.
 const WAITING: usize = 64;
 /// A longer line is not a line of a session.
-const LONGEST: usize = 256 << 20;
+const LONGEST: usize = DEFAULT_LINE_LIMIT;
 /// How much of a text is indexed: its beginning and its end, because that is where errors stand.
 pub(super) const BEGINNING: usize = 48 << 10;
 pub(super) const END: usize = 16 << 10;

@@ -5,12 +5,17 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 
-use crate::database;
+use super::earlier::migrate;
+use crate::database::{self, Schema};
 use crate::error::ArchiveError;
-use crate::facts::hash_of_bytes;
 
-/// The version of the tables and of what a word is. An index of another version is built again.
+/// The version of the tables and of what a word is. An index of an earlier version is migrated.
 const VERSION: i64 = 4;
+/// The name of its file.
+pub(super) const NAME: &str = "text.db";
+/// Its name beside an index of a newer version.
+const OWN_NAME: &str = "text.4.db";
+pub(super) const SCHEMA: Schema = Schema { version: VERSION, tables: TABLES, probe: "SELECT key FROM asked LIMIT 0", migrate };
 /// The number of a text begins with its second, so that the newest come first without sorting. This many bits tell the
 /// texts of one second apart; where that is not enough, the next second is used.
 pub(super) const BITS: u32 = 10;
@@ -85,15 +90,16 @@ pub(super) struct TextStore {
 }
 
 impl TextStore {
-    /// Opens the index in a folder, or makes it. A damaged or outdated one is built again.
+    /// Opens the index in a folder, or makes it. One of an earlier version is brought up to this one, and a damaged one is
+    /// built again.
     pub(super) fn open(folder: &Path) -> Result<Self, ArchiveError> {
         database::make_folder(folder)?;
-        match open_file(&folder.join("text.db")).map_err(ArchiveError::from) {
-            Ok(Some(db)) => Ok(Self { db, folder: Some(folder.to_owned()), was_damaged: false }),
-            Ok(None) => Self::again(folder, false, false),
-            Err(error) if error.is_damage() => Self::again(folder, true, false),
-            Err(error) => Err(error),
-        }
+        let mut store = match Self::open_file(folder) {
+            Err(error) if error.is_damage() => return Self::again(folder, false),
+            opened => opened?,
+        };
+        store.absorb(folder)?;
+        Ok(store)
     }
 
     pub(super) fn in_memory() -> Result<Self, ArchiveError> {
@@ -103,22 +109,41 @@ impl TextStore {
     }
 
     pub(super) fn copy_in_memory(folder: &Path) -> Result<Self, ArchiveError> {
-        match database::copy_in_memory(&folder.join("text.db"), VERSION) {
+        match database::copy_in_memory(&folder.join(NAME), &SCHEMA) {
             Some(db) => Ok(Self { db, folder: None, was_damaged: false }),
             None => Self::in_memory(),
         }
     }
 
-    /// Puts the index aside and makes a new one. If another process has done that already and it need not be done again,
-    /// takes that one.
-    pub(super) fn again(folder: &Path, was_damaged: bool, anyway: bool) -> Result<Self, ArchiveError> {
+    /// Puts the damaged index aside and makes a new one. If another process has done that already and it need not be done
+    /// again, takes that one.
+    pub(super) fn again(folder: &Path, anyway: bool) -> Result<Self, ArchiveError> {
+        let mut store = Self::made_again(folder, anyway)?;
+        store.absorb(folder)?;
+        Ok(store)
+    }
+
+    fn made_again(folder: &Path, anyway: bool) -> Result<Self, ArchiveError> {
         let _lock = lock(folder);
-        if let (false, Ok(Some(db))) = (anyway, open_file(&folder.join("text.db"))) {
-            return Ok(Self { db, folder: Some(folder.to_owned()), was_damaged: false });
+        if !anyway && let Ok(store) = Self::open_file(folder) {
+            return Ok(store);
         }
-        database::put_aside(folder, "text.db")?;
-        let db = open_file(&folder.join("text.db"))?.ok_or(ArchiveError::Outdated)?;
-        Ok(Self { db, folder: Some(folder.to_owned()), was_damaged })
+        // Beside an index of a newer version it is not that one that is damaged.
+        let is_newer = matches!(database::open(&folder.join(NAME), &SCHEMA), Ok(None));
+        database::put_aside(folder, if is_newer { OWN_NAME } else { NAME })?;
+        Ok(Self { was_damaged: true, ..Self::open_file(folder)? })
+    }
+
+    /// Opens the file. Beside an index of a newer version it is another one.
+    fn open_file(folder: &Path) -> Result<Self, ArchiveError> {
+        let open = |name: &str| database::open(&folder.join(name), &SCHEMA);
+        let db = match open(NAME)? {
+            Some(db) => db,
+            None => open(OWN_NAME)?.ok_or(ArchiveError::Outdated)?,
+        };
+        db.pragma_update(None, "cache_size", -16_384)?;
+        db.pragma_update(None, "journal_size_limit", 4 << 20)?;
+        Ok(Self { db, folder: Some(folder.to_owned()), was_damaged: false })
     }
 
     pub(super) fn folder(&self) -> Option<&Path> {
@@ -131,25 +156,6 @@ impl TextStore {
     }
 }
 
-/// Returns a hash of what is known about a file.
-pub(super) fn seal(path: &[u8], numbers: [i64; 4], agent: &str, context: &[u8]) -> i64 {
-    let mut row = path.to_vec();
-    row.extend(numbers.into_iter().flat_map(i64::to_le_bytes));
-    row.extend(agent.as_bytes());
-    row.extend(context);
-    hash_of_bytes(&row).cast_signed()
-}
-
 fn lock(folder: &Path) -> Option<File> {
     database::lock(folder, "text.lock", true)
-}
-
-/// Opens the file. Returns `None` if it is of another version.
-fn open_file(path: &Path) -> rusqlite::Result<Option<Connection>> {
-    let db = database::open(path, VERSION, TABLES)?;
-    if let Some(db) = &db {
-        db.pragma_update(None, "cache_size", -16_384)?;
-        db.pragma_update(None, "journal_size_limit", 4 << 20)?;
-    }
-    Ok(db)
 }

@@ -1,24 +1,25 @@
 //! The text index: which words stand in which text of which session. It keeps no text itself, only where it stands.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use rusqlite::OptionalExtension as _;
+use rusqlite::{OptionalExtension as _, TransactionBehavior};
 use tapline_protocol::Agent;
 use tapline_recording::Recording;
 
 use super::reading::{Job, is_packed, read_all};
-use super::store::{TextStore, seal};
-use super::writing::Writer;
+use super::store::TextStore;
+use super::writing::{Writer, clear};
 use crate::error::ArchiveError;
 use crate::index::Progress;
 use crate::places::{Found, Places};
 use crate::said::Context;
 use crate::scan::check;
+use crate::sealed::seal;
 
 /// The text index.
 #[derive(Debug)]
@@ -52,7 +53,8 @@ struct Known {
 }
 
 impl TextIndex {
-    /// Opens the text index in a folder, or makes it. A damaged or outdated one is built again.
+    /// Opens the text index in a folder, or makes it. One of an earlier version is brought up to this one, and a damaged one is
+    /// built again.
     pub fn open(folder: &Path) -> Result<Self, ArchiveError> {
         Ok(Self { store: TextStore::open(folder)? })
     }
@@ -79,7 +81,7 @@ impl TextIndex {
         // The old one is closed first: closing removes files that have the names of the new one's.
         self.store = TextStore::in_memory()?;
         if let Some(folder) = folder {
-            self.store = TextStore::again(&folder, true, true)?;
+            self.store = TextStore::again(&folder, true)?;
         }
         Ok(())
     }
@@ -104,6 +106,35 @@ impl TextIndex {
         // Another process may be reading the same files. Its work is not done twice.
         let _lock = self.store.lock();
         self.read(places, stop, progress)
+    }
+
+    /// Forgets which words stood in these files, and these sessions, if no other file has texts of them.
+    pub fn forget(&mut self, files: &[PathBuf], sessions: &HashSet<String>) -> Result<(), ArchiveError> {
+        let _lock = self.store.lock();
+        let db = &mut self.store.db;
+        db.pragma_update(None, "secure_delete", true)?;
+        let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        for path in files {
+            let path = path.as_os_str().as_bytes();
+            let mut known = transaction.prepare("SELECT id FROM files WHERE path = ?")?;
+            if let Some(id) = known.query_row([path], |row| row.get(0)).optional()? {
+                clear(&transaction, id)?;
+                transaction.execute("DELETE FROM files WHERE id = ?", [id])?;
+            }
+        }
+        for session in sessions {
+            // Another file can have texts of it.
+            transaction.execute(
+                "DELETE FROM scopes WHERE session = (SELECT id FROM sessions WHERE name = ?) AND id NOT IN (SELECT scope FROM entries)",
+                [session],
+            )?;
+            transaction.execute("DELETE FROM sessions WHERE name = ? AND id NOT IN (SELECT session FROM scopes)", [session])?;
+        }
+        // Otherwise the words stay in the index, marked as deleted.
+        transaction.execute("INSERT INTO text (text) VALUES ('optimize')", [])?;
+        transaction.commit()?;
+        let _ = db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        Ok(())
     }
 
     /// Returns the files that are new or changed.

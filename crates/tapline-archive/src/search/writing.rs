@@ -9,10 +9,11 @@ use rusqlite::{Connection, OptionalExtension as _, Statement, Transaction, param
 use tapline_protocol::Agent;
 
 use super::reading::{Entry, Piece, Scope, is_packed};
-use super::store::{BITS, seal};
+use super::store::BITS;
 use crate::places::Found;
 use crate::said::{Context, EntryKind};
 use crate::scan::check;
+use crate::sealed::seal;
 
 /// When this much text has come together, it is written.
 const BATCH: usize = 20 << 20;
@@ -388,7 +389,7 @@ fn keep_file(db: &Connection, found: &Found, read: &Read) -> rusqlite::Result<i6
 }
 
 /// Forgets the texts of a file that was rewritten, unless another file has them, too.
-fn clear(db: &Connection, file: i64) -> rusqlite::Result<()> {
+pub(super) fn clear(db: &Connection, file: i64) -> rusqlite::Result<()> {
     db.execute("DELETE FROM copies WHERE file = ?", [file])?;
     let mut old = db.prepare("SELECT id FROM entries WHERE file = ?")?;
     let old: Vec<i64> = old.query_map([file], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?;

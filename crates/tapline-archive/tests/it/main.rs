@@ -3,7 +3,13 @@
 #[cfg(test)]
 mod ccusage_mistakes;
 #[cfg(test)]
+mod constant_memory;
+#[cfg(test)]
+mod copies_checked;
+#[cfg(test)]
 mod damaged_files;
+#[cfg(test)]
+mod earlier_indexes;
 #[cfg(test)]
 #[cfg(feature = "parquet")]
 mod export;

@@ -44,21 +44,22 @@ pub(crate) fn of_session(id: &str) -> Option<PathBuf> {
 
 /// A line on stderr that says how many files are done.
 pub(crate) struct Counter {
+    what: &'static str,
     shown: Instant,
     is_shown: bool,
     quiet: bool,
 }
 
 impl Counter {
-    pub(crate) fn new(quiet: bool) -> Self {
-        Self { shown: Instant::now(), is_shown: false, quiet: quiet || !io::stderr().is_terminal() }
+    pub(crate) fn new(what: &'static str, quiet: bool) -> Self {
+        Self { what, shown: Instant::now(), is_shown: false, quiet: quiet || !io::stderr().is_terminal() }
     }
 
     pub(crate) fn show(&mut self, done: usize, of: usize) {
         let due = if self.is_shown { Duration::from_millis(100) } else { NOTICED };
         if !self.quiet && self.shown.elapsed() >= due {
             (self.shown, self.is_shown) = (Instant::now(), true);
-            let _ = write!(io::stderr(), "\r\x1b[Kkeeping sessions … {done} of {of}");
+            let _ = write!(io::stderr(), "\r\x1b[K{} … {done} of {of}", self.what);
         }
     }
 

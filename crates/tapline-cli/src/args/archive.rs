@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 use super::Look;
 
-/// Keep transcripts before they are deleted; show how the archive stands, and the prices of models
+/// Keep transcripts before they are deleted, check, restore and forget them; show how the archive stands, and the prices of models
 #[derive(Debug, Args)]
 #[command(disable_help_subcommand = true)]
 pub(crate) struct Archive {
@@ -17,6 +17,9 @@ pub(crate) struct Archive {
 #[derive(Debug, Subcommand)]
 pub(crate) enum ArchiveCommand {
     Keep(Keep),
+    Verify(Verify),
+    Restore(Restore),
+    Forget(Forget),
     Status(Status),
     Prices(PriceTable),
 }
@@ -34,6 +37,59 @@ pub(crate) struct Keep {
     #[arg(long)]
     pub(crate) json: bool,
     /// Show no progress, and nothing but errors
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// Read all copies, and say which are damaged
+///
+/// Each copy is compared with what was copied: zstd's checksum, its length and a hash. The exit code is 2 if one is damaged.
+/// `tapline archive keep` makes a copy again if its original is still there.
+#[derive(Debug, Args)]
+pub(crate) struct Verify {
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Show no progress, and nothing but damaged copies
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// Put the copies of a session back where its agent finds them
+///
+/// A file that is there stays as it is. `tapline sessions --resume-command ID` prints how to go on.
+#[derive(Debug, Args)]
+pub(crate) struct Restore {
+    /// The session: the beginning of its id
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print nothing but errors
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// Remove what tapline keeps of a session: its copies, its numbers, and its words in the search
+///
+/// Files of agents and recordings stay. They are named, because they are counted again as long as they are there.
+#[derive(Debug, Args)]
+#[group(id = "forgotten", required = true, multiple = false, args = ["id", "project"])]
+pub(crate) struct Forget {
+    /// The session: the beginning of its id
+    #[arg(value_name = "ID")]
+    pub(crate) id: Option<String>,
+    /// All sessions of this project: its folder, or the name of its folder
+    #[arg(long, value_name = "PROJECT")]
+    pub(crate) project: Option<String>,
+    /// Say what would be removed, and remove nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print nothing but errors and what is still there
     #[arg(long, short)]
     pub(crate) quiet: bool,
 }

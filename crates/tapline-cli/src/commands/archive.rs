@@ -1,8 +1,11 @@
 //! `tapline archive`: what tapline keeps of sessions, and uses to count and price them.
 
+mod forget;
 mod keep;
 mod prices;
+mod restore;
 mod status;
+mod verify;
 
 use anyhow::Result;
 
@@ -11,6 +14,9 @@ use crate::args::archive::{Archive, ArchiveCommand};
 pub(crate) fn run(args: &Archive) -> Result<u8> {
     match &args.command {
         ArchiveCommand::Keep(args) => keep::run(args),
+        ArchiveCommand::Verify(args) => verify::run(args),
+        ArchiveCommand::Restore(args) => restore::run(args),
+        ArchiveCommand::Forget(args) => forget::run(args),
         ArchiveCommand::Status(args) => status::run(args),
         ArchiveCommand::Prices(args) => prices::run(args),
     }

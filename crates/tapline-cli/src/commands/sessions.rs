@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use tapline_archive::sessions::{ListedSession, SessionFilter, SessionState, sessions};
-use tapline_archive::{Money, Prices};
+use tapline_archive::{IndexedFile, Money, Prices};
 use tapline_protocol::Agent;
 
 use super::{convert, view};
@@ -127,13 +127,37 @@ fn page(session: &ListedSession) -> Result<u8> {
 }
 
 fn tell_resume(session: &ListedSession) -> Result<u8> {
+    check_is_there(&session.facts.id, session.facts.files.iter())?;
     let recordings = session.facts.files.iter().filter_map(|file| file.recording.as_deref());
     print_command(&session.facts.agent, &session.facts.id, &session.facts.folder, recordings)
 }
 
 fn print_resume_command(args: &Sessions, start: &str) -> Result<u8> {
     let found = archive::session(start, &args.paths, args.quiet)?;
+    let index = archive::open_index()?;
+    let files: Vec<_> = index.files()?.into_iter().filter(|(_, session)| *session == found.id).map(|(file, _)| file).collect();
+    check_is_there(&found.id, files.iter())?;
     print_command(&found.agent, &found.id, &found.folder, found.recording.as_deref().into_iter())
+}
+
+/// Fails if the agent's own files of a session are gone: it cannot go on with what it does not find.
+fn check_is_there<'f>(id: &str, files: impl Iterator<Item = &'f IndexedFile>) -> Result<()> {
+    let mut own: Vec<_> = files.filter(|file| file.recording.is_none()).collect();
+    // Files of sub-agents are not named after the session.
+    let is_named = |file: &&IndexedFile| file.path.file_name().is_some_and(|name| name.to_string_lossy().contains(id));
+    if own.iter().any(is_named) {
+        own.retain(is_named);
+    }
+    let copies = archive::kept::kept()?;
+    let is_copy = |file: &IndexedFile| file.path.starts_with(copies.folder());
+    if own.is_empty() || own.iter().any(|file| file.path.exists() && !is_copy(file)) {
+        return Ok(());
+    }
+    if own.iter().any(|file| is_copy(file) || copies.find(&file.path).is_some()) {
+        let id = output::quoted(id);
+        bail!("the agent deleted the transcript of session {id}: `tapline archive restore {id}` puts it back from its copy");
+    }
+    bail!("the transcript of session {id} was deleted, and there is no copy: its agent cannot resume it")
 }
 
 fn print_command<'r>(agent: &str, id: &str, folder: &str, mut recordings: impl Iterator<Item = &'r Path>) -> Result<u8> {

@@ -9,6 +9,8 @@ mod archive_interrupt;
 #[cfg(test)]
 mod archive_prices;
 #[cfg(test)]
+mod archive_restore;
+#[cfg(test)]
 mod batch;
 #[cfg(test)]
 mod chat;

@@ -26,7 +26,7 @@ pub(super) fn run(args: &Keep) -> Result<u8> {
     // Other files can have such names, too. A file that cannot be read is named.
     let sessions: HashSet<PathBuf> = opened.index.files()?.into_iter().map(|(file, _)| file.path).collect();
     places.files.retain(|found| sessions.contains(&found.path) || File::open(&found.path).is_err());
-    let mut counter = Counter::new(quiet);
+    let mut counter = Counter::new("keeping sessions", quiet);
     let report = kept.keep(&places, &AtomicBool::new(false), |done, of| counter.show(done, of));
     counter.clear();
     let report = report?;
@@ -47,8 +47,8 @@ pub(super) fn run(args: &Keep) -> Result<u8> {
             .map(|(path, error)| json!({"path": path.to_string_lossy(), "error": error.to_string()}))
             .collect();
         let all = json!({
-            "folder": kept.folder().to_string_lossy(), "new": report.new, "renewed": report.renewed, "current": report.current,
-            "bytes": report.bytes, "failed": failed, "left": report.left,
+            "folder": kept.folder().to_string_lossy(), "new": report.new, "renewed": report.renewed, "healed": report.healed,
+            "current": report.current, "bytes": report.bytes, "failed": failed, "left": report.left,
         });
         let mut out = output::json_stdout();
         writeln!(out, "{}", output::raw(&all.to_string()))?;
@@ -65,6 +65,9 @@ pub(super) fn run(args: &Keep) -> Result<u8> {
             size(report.bytes),
             report.current,
         )?;
+        if report.healed > 0 {
+            writeln!(out, "{} had a damaged copy, which was made again.", count_of(report.healed, "file"))?;
+        }
         writeln!(out, "The copies are in {}.", one_line(&kept.folder().display().to_string()))?;
         out.flush()?;
     }

@@ -1,0 +1,159 @@
+//! A text index that was put aside: what it says of files that are gone is carried over, because nobody else knows which words
+//! stood in them.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension as _};
+
+use super::reading::{Entry, Piece, Scope};
+use super::store::{BITS, NAME, SCHEMA, TextStore};
+use super::text_index::{agent_named, path_of};
+use super::writing::{About, Writer};
+use crate::database;
+use crate::error::ArchiveError;
+use crate::places::Found;
+use crate::said::Context;
+
+impl TextStore {
+    /// Takes over what indexes that were put aside say of files that are gone, if this one does not know them. Each is read once.
+    pub(super) fn absorb(&mut self, folder: &Path) -> Result<(), ArchiveError> {
+        for aside in database::put_aside_names(folder, NAME) {
+            let Some((name, stamp)) = database::stamp(&aside) else { continue };
+            if database::has_absorbed(&self.db, &name, stamp) {
+                continue;
+            }
+            let _lock = self.lock();
+            let gone = match gone_files(&self.db, folder, &aside) {
+                // There is no room for a copy of it. Perhaps next time.
+                Err(ArchiveError::Folder { .. }) => continue,
+                // What is damaged cannot be read next time either.
+                gone => gone.unwrap_or_default(),
+            };
+            for (found, pieces) in gone {
+                let files = [(&found, false)];
+                let mut writer = Writer::new(&files);
+                for piece in pieces {
+                    writer.take(&mut self.db, 0, piece)?;
+                    writer.write(&mut self.db)?;
+                }
+            }
+            database::note_absorbed(&self.db, &name, stamp)?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads what an index that was put aside says of files that are gone and that this one does not know.
+fn gone_files(db: &Connection, folder: &Path, aside: &Path) -> Result<Vec<(Found, Vec<Piece>)>, ArchiveError> {
+    let copy = Copy(folder.join(format!("{NAME}.carried")));
+    // It stays as it is: one of an earlier version is brought up in a copy.
+    let aside = match database::open_read_only(aside)? {
+        (aside, _) if SCHEMA.is_of(&aside)? => aside,
+        _ => {
+            let failed = |error| ArchiveError::Folder { folder: copy.0.clone(), error };
+            std::fs::copy(aside, &copy.0).map_err(failed)?;
+            database::open(&copy.0, &SCHEMA)?.ok_or(ArchiveError::Outdated)?
+        }
+    };
+    let mut known = db.prepare("SELECT 1 FROM files WHERE path = ?")?;
+    let mut rows = aside.prepare("SELECT id, path, recording, len, agent, mtime FROM files WHERE agent IS NOT NULL")?;
+    let mut rows = rows.query([])?;
+    let mut files: BTreeMap<i64, (Found, String)> = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let path: Vec<u8> = row.get(1)?;
+        if known.query_row([&path], |_| Ok(())).optional()?.is_none() && !path_of(path.clone()).exists() {
+            let recording = row.get::<_, Option<Vec<u8>>>(2)?.map(path_of);
+            let len = row.get::<_, i64>(3)?.cast_unsigned();
+            files.insert(row.get(0)?, (Found { path: path_of(path), recording, len, mtime: row.get(5)? }, row.get(4)?));
+        }
+    }
+    if files.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut bodies = bodies(&aside, files.keys())?;
+    files.into_iter().map(|(id, (found, agent))| Ok((found, pieces(&aside, id, &agent, &mut bodies)?))).collect()
+}
+
+/// Returns the words of the texts in these files, by the numbers of the texts.
+fn bodies<'f>(aside: &Connection, files: impl Iterator<Item = &'f i64>) -> rusqlite::Result<HashMap<i64, String>> {
+    let mut of_file = aside.prepare("SELECT id FROM entries WHERE file = ?")?;
+    let mut wanted = HashSet::new();
+    for file in files {
+        for text in of_file.query_map([file], |row| row.get::<_, i64>(0))? {
+            wanted.insert(text?);
+        }
+    }
+    aside.execute_batch("CREATE VIRTUAL TABLE temp.words USING fts5vocab('main', 'text', 'instance')")?;
+    let mut rows = aside.prepare("SELECT doc, offset, term FROM temp.words WHERE col = 'body'")?;
+    let mut rows = rows.query([])?;
+    let mut words: HashMap<i64, Vec<(i64, String)>> = HashMap::new();
+    while let Some(row) = rows.next()? {
+        let text = row.get(0)?;
+        if wanted.contains(&text) {
+            words.entry(text).or_default().push((row.get(1)?, row.get(2)?));
+        }
+    }
+    let joined = |mut words: Vec<(i64, String)>| {
+        words.sort_unstable();
+        words.into_iter().map(|(_, word)| word).collect::<Vec<_>>().join(" ")
+    };
+    Ok(words.into_iter().map(|(text, words)| (text, joined(words))).collect())
+}
+
+/// Returns the texts of one file: a piece for each session that they are of.
+fn pieces(aside: &Connection, file: i64, agent: &str, bodies: &mut HashMap<i64, String>) -> rusqlite::Result<Vec<Piece>> {
+    let name = |id: &str| format!("coalesce((SELECT name FROM names WHERE id = {id}), '')");
+    let mut rows = aside.prepare(&format!(
+        "SELECT e.id, at, len, part, about, key, s.name, {}, {}, {}, s.folder, s.title, s.titled FROM entries AS e \
+         JOIN scopes ON scopes.id = scope JOIN sessions AS s ON s.id = session WHERE file = ? ORDER BY e.id",
+        name("scopes.folder"),
+        name("branch"),
+        name("(about >> 7)"),
+    ))?;
+    let mut rows = rows.query([file])?;
+    let mut pieces: BTreeMap<String, Piece> = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let (id, about): (i64, About) = (row.get(0)?, About::of(row.get(4)?));
+        let [offset, len, key] = [row.get(1)?, row.get(2)?, row.get(5)?].map(i64::cast_unsigned);
+        let session: String = row.get(6)?;
+        let entry = Entry {
+            time: (id >> BITS).cast_unsigned(),
+            scope: Arc::new(Scope { session: session.clone(), folder: row.get(7)?, branch: row.get(8)? }),
+            kind: about.kind,
+            key,
+            asked: 0,
+            tool: row.get(9)?,
+            error: about.error,
+            subagent: about.subagent,
+            streamed: about.streamed,
+            offset,
+            len,
+            part: row.get(3)?,
+            body: bodies.remove(&id).unwrap_or_default(),
+        };
+        let (folder, title, titled) = (row.get(10)?, row.get(11)?, row.get(12)?);
+        let piece = pieces.entry(session).or_insert_with_key(|session| Piece {
+            agent: agent_named(agent),
+            context: Context { session: session.clone(), folder, title, titled, ..Context::default() },
+            last: true,
+            ..Piece::default()
+        });
+        piece.entries.push(entry);
+    }
+    Ok(pieces.into_values().collect())
+}
+
+/// A file that is removed again, and what SQLite puts beside it.
+struct Copy(PathBuf);
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        for ending in ["", "-wal", "-shm"] {
+            let mut name = self.0.clone().into_os_string();
+            name.push(ending);
+            let _ = std::fs::remove_file(name);
+        }
+    }
+}

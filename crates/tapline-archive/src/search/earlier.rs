@@ -1,0 +1,53 @@
+//! A text index of an earlier version: it is brought up to this one with all that it says, because nobody else knows which
+//! words stood in files that are gone.
+
+use rusqlite::{Transaction, params};
+
+use crate::error::ArchiveError;
+use crate::sealed::seal;
+
+/// Brings the tables of an earlier version up to this one. Files that are still there will be read again.
+pub(super) fn migrate(db: &Transaction<'_>, _: i64) -> Result<bool, ArchiveError> {
+    if db.prepare("SELECT session FROM entries").is_ok() {
+        add_scopes(db)?;
+    }
+    if db.prepare("SELECT seal FROM files").is_err() {
+        db.execute_batch("ALTER TABLE files ADD COLUMN seal INTEGER NOT NULL DEFAULT 0")?;
+    }
+    db.execute_batch(
+        "CREATE TABLE IF NOT EXISTS copies (entry INTEGER NOT NULL, file INTEGER NOT NULL, at INTEGER NOT NULL, \
+             len INTEGER NOT NULL, part INTEGER NOT NULL, PRIMARY KEY (entry, file)) WITHOUT ROWID; \
+         CREATE INDEX IF NOT EXISTS copies_by_file ON copies (file); \
+         CREATE TABLE IF NOT EXISTS asked (words INTEGER PRIMARY KEY, key INTEGER NOT NULL); \
+         CREATE VIRTUAL TABLE IF NOT EXISTS vocabulary USING fts5vocab (text, row);",
+    )?;
+    let mut files = db.prepare("SELECT id, path, len, chk, agent FROM files")?;
+    let mut unread = db.prepare("UPDATE files SET mtime = 0, offset = 0, context = x'', seal = ? WHERE id = ?")?;
+    let mut files = files.query([])?;
+    while let Some(row) = files.next()? {
+        let (path, agent): (Vec<u8>, Option<String>) = (row.get(1)?, row.get(4)?);
+        let numbers = [row.get(2)?, 0, 0, row.get(3)?];
+        unread.execute(params![seal(&path, numbers, agent.as_deref().unwrap_or_default(), &[]), row.get::<_, i64>(0)?])?;
+    }
+    Ok(true)
+}
+
+/// Adds what version 1 did not have: what texts have in common besides their session. Of the folder it knew the session's, and of
+/// the branch nothing. The number of a tool has moved by one bit.
+fn add_scopes(db: &Transaction<'_>) -> Result<(), ArchiveError> {
+    // The kinds of names are numbers there.
+    let named =
+        |kind: u8, of: &str| format!("coalesce((SELECT id FROM names WHERE kind = {kind} AND name = sessions.{of}), 0)");
+    db.execute_batch(&format!(
+        "CREATE TABLE scopes (id INTEGER PRIMARY KEY, session INTEGER NOT NULL, agent INTEGER NOT NULL, folder INTEGER NOT NULL, \
+             branch INTEGER NOT NULL, UNIQUE (session, agent, folder, branch)); \
+         INSERT INTO scopes SELECT id, id, {}, {}, 0 FROM sessions; \
+         DROP INDEX entries_by_key; \
+         ALTER TABLE entries RENAME COLUMN session TO scope; \
+         UPDATE entries SET about = (about & 63) | ((about >> 6) << 7); \
+         CREATE INDEX entries_by_key ON entries (key);",
+        named(0, "agent"),
+        named(2, "folder"),
+    ))?;
+    Ok(())
+}
