@@ -45,17 +45,7 @@ impl Fold {
         if repeated {
             self.warnings.add("duplicate-result", line, "this result repeats an earlier one");
         }
-        if let Some(index) = turn.result_index {
-            let expected = self.turns.result_index.map_or(0, |last| last.saturating_add(1));
-            if index > expected {
-                self.warnings.add(
-                    "result-gap",
-                    line,
-                    format!("result {index} came where {expected} was expected: a result is missing"),
-                );
-            }
-            self.turns.result_index = Some(index);
-        }
+        self.expect_index(turn, line);
         for denial in turn.denials() {
             self.deny(denial.tool_use_id, denial.tool_name, denial.tool_input.as_ref(), None, Denial::default(), out);
         }
@@ -142,6 +132,21 @@ impl Fold {
         };
         turns.count += 1;
         self.push_turn(ended, out);
+    }
+
+    /// Warns if the agent counts its results, and one of them is missing.
+    fn expect_index(&mut self, turn: &TurnResult, line: Option<u64>) {
+        if let Some(index) = turn.result_index {
+            let expected = self.turns.result_index.map_or(0, |last| last.saturating_add(1));
+            if index > expected {
+                self.warnings.add(
+                    "result-gap",
+                    line,
+                    format!("result {index} came where {expected} was expected: a result is missing"),
+                );
+            }
+            self.turns.result_index = Some(index);
+        }
     }
 }
 
