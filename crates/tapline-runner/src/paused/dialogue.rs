@@ -141,7 +141,9 @@ async fn a_task_that_never_ends_is_waited_for_once() {
     let (mut session, mut peer) = session(agent().background_timeout(seconds(80))).await;
     let turning = session.turn("go");
     peer.hear().await.unwrap();
-    [INIT, TASK, RESULT].iter().for_each(|line| peer.say(line));
+    for line in [INIT, TASK, RESULT] {
+        peer.say(line);
+    }
     turning.await.unwrap();
     let since = Instant::now();
     assert_eq!(session.finish().await.verdict.outcome, Outcome::Success);
