@@ -60,15 +60,16 @@ impl Kept {
             }
             match Trailer::read(path) {
                 Err(error) => nameless.push((path, error)),
-                Ok(trailer) => match check(path, &trailer) {
+                Ok(trailer) => match self.is_in_place(path, &trailer).and_then(|()| check(path, &trailer)) {
                     Ok(()) => {
                         (verified.whole, verified.bytes) = (verified.whole + 1, verified.bytes + trailer.len);
                         whole.insert(path);
                     }
                     Err(error) => {
-                        let is_current = self.place(&trailer.original) == *path;
-                        let can_heal = is_current && trailer.original.exists();
-                        verified.bad.push(BadCopy { path: path.to_owned(), original: trailer.original, can_heal, error });
+                        // An earlier state is nowhere else.
+                        let original = Some(trailer.original).filter(|original| self.place(original) == path);
+                        let original = original.unwrap_or_else(|| self.original_at(path));
+                        verified.bad.push(BadCopy { path: path.to_owned(), can_heal: original.exists(), original, error });
                     }
                 },
             }
@@ -79,14 +80,28 @@ impl Kept {
                 verified.aside.push(path.to_owned());
                 continue;
             }
-            // Its place still says what it was a copy of.
-            let below = path.strip_prefix(self.folder()).unwrap_or(path);
-            let packed = Path::new("/").join(below);
-            let original = Some(packed.with_extension("")).filter(|original| original.exists()).unwrap_or(packed);
+            let original = self.original_at(path);
             verified.bad.push(BadCopy { path: path.to_owned(), can_heal: original.exists(), original, error });
         }
         verified.bad.sort_by(|one, other| one.path.cmp(&other.path));
         verified
+    }
+}
+
+impl Kept {
+    /// Returns what a file is a copy of, by its place.
+    fn original_at(&self, path: &Path) -> PathBuf {
+        let packed = Path::new("/").join(path.strip_prefix(self.folder()).unwrap_or(path));
+        Some(packed.with_extension("")).filter(|original| original.exists()).unwrap_or(packed)
+    }
+
+    /// Fails if a copy says that it is of another file than its place says.
+    fn is_in_place(&self, path: &Path, trailer: &Trailer) -> io::Result<()> {
+        let place = self.place(&trailer.original);
+        if place == path || current_of(path).is_some_and(|current| current == place) {
+            return Ok(());
+        }
+        Err(io::Error::new(io::ErrorKind::InvalidData, "it says that it is a copy of another file"))
     }
 }
 
