@@ -145,7 +145,7 @@ fn pieces(aside: &Connection, file: i64, agent: &str, bodies: &mut HashMap<i64, 
     Ok(pieces.into_values().collect())
 }
 
-/// A file that is removed again, and what SQLite puts beside it.
+/// A file that is removed again, and what the database puts beside it.
 struct Copy(PathBuf);
 
 impl Drop for Copy {
