@@ -75,13 +75,12 @@ pub(crate) struct Restore {
 ///
 /// Files of agents and recordings stay. They are named, because they are counted again as long as they are there.
 #[derive(Debug, Args)]
-#[group(id = "forgotten", required = true, multiple = false, args = ["id", "project"])]
 pub(crate) struct Forget {
     /// The session: the beginning of its id
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "ID", required_unless_present = "project")]
     pub(crate) id: Option<String>,
     /// All sessions of this project: its folder, or the name of its folder
-    #[arg(long, value_name = "PROJECT")]
+    #[arg(long, value_name = "PROJECT", conflicts_with = "id")]
     pub(crate) project: Option<String>,
     /// Say what would be removed, and remove nothing
     #[arg(long)]
