@@ -4,6 +4,8 @@
 use super::announced::Announced;
 use super::class::BEARER;
 use super::names::{self, LastName, name_around};
+use super::pairs;
+use super::places::KEYS;
 use super::programs::{PASSWORDS, Programs, USERS};
 use super::rules::Rules;
 use super::sieve::Passed;
@@ -108,14 +110,16 @@ impl<'l> Glance<'l> {
             },
             Announced::Name => end > self.last_name && self.name(end),
             Announced::ShortName => end > self.last_name && self.name(end - 1),
-            Announced::Key => contains(&behind[..behind.len().min(100)], "PRIVATE KEY"),
+            Announced::Key | Announced::KeyEnd => KEYS.iter().any(|title| contains(&behind[..behind.len().min(100)], title)),
             Announced::Address => self.address(end),
             Announced::Bearer => behind.iter().take(8).filter(|byte| BEARER.has(**byte)).count() == 8,
             Announced::User => memchr::memchr(b':', behind).is_some() && self.users.before(line, start).is_some(),
             Announced::Password => self.passwords.before(line, start).is_some(),
-            Announced::Command(command) => command.flags.iter().any(|flag| contains(behind, flag)),
+            Announced::Command(command) => command.flags.iter().any(|(flag, _)| *flag == command.name || contains(behind, flag)),
             Announced::Signature => matches!(before.last(), Some(b'?' | b'&' | b';')),
-            Announced::Literal | Announced::Manifest | Announced::Value => true,
+            Announced::Jwk => matches!(before.last(), Some(b'"' | b'\'')),
+            Announced::Piped => memchr::memchr(b'|', before).is_some(),
+            Announced::Literal | Announced::PrivateLines | Announced::Value => true,
         }
     }
 
@@ -124,8 +128,18 @@ impl<'l> Glance<'l> {
         let Some(place) = name_around(line, end) else { return self.is_raw && is_key(line, end) };
         self.last_name = place.end;
         let (start, to) = (place.start, place.end);
+        if &line[start..to] == b"Secret" && names::is_kind(&line[..start]) {
+            return true;
+        }
+        // `;PWD=…` in a connection string
+        if &line[start..to] == b"PWD" && line[..start].ends_with(b";") {
+            return true;
+        }
         // A string value that no value follows, so it is not a name.
-        if start > 0 && line[start - 1] == b'"' && matches!(line[to..], [b'"', b',' | b'}', ..]) {
+        if line.get(to) == Some(&b',') && pairs::called(line, start).is_none() {
+            return false;
+        }
+        if start > 0 && line[start - 1] == b'"' && matches!(line[to..], [b'"', b',' | b'}', ..]) && pairs::called(line, start).is_none() {
             return false;
         }
         // `the api key is …`
