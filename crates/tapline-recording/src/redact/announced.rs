@@ -28,8 +28,10 @@ pub(super) enum Announced {
     Literal,
     /// The end of a private key, whose beginning may be missing.
     KeyEnd,
-    /// The lines of a private key of PuTTY.
+    /// The lines of a private key of `PuTTY`.
     PrivateLines,
+    /// A part of a patch, which may be of the middle of a key.
+    Hunk,
     /// A key in JSON.
     Jwk,
     /// A program that reads a password from a pipe.

@@ -29,7 +29,8 @@ impl Scan<'_> {
     /// Hides the new value in `password = "OLD" -> "NEW"`.
     pub(super) fn new_value(&mut self, end: usize) {
         let rest = self.text[end..].trim_start_matches(['\\', '"']);
-        if let Some(rest) = rest.strip_prefix(" -> ").map(|rest| rest.trim_start_matches('\\')).and_then(|rest| rest.strip_prefix('"'))
+        if let Some(rest) =
+            rest.strip_prefix(" -> ").map(|rest| rest.trim_start_matches('\\')).and_then(|rest| rest.strip_prefix('"'))
         {
             let begin = self.text.len() - rest.len();
             let to = begin + rest.bytes().take(QUOTED).position(|byte| matches!(byte, b'"' | b'\\' | b'\n')).unwrap_or(0);
@@ -127,12 +128,14 @@ impl Scan<'_> {
         self.touched |= from + line.len() == self.bytes.len();
         let value = line.trim_matches(['"', '\'']);
         let begin = from + line.find(value)?;
-        (inner > outer && is_likely(value) && !names::is_placeholder(value) && !value.ends_with(':')).then_some(begin..begin + value.len())
+        (inner > outer && is_likely(value) && !names::is_placeholder(value) && !value.ends_with(':'))
+            .then_some(begin..begin + value.len())
     }
 
     /// Returns the literal in `String::from("VALUE")`.
     pub(super) fn literal_of_call(&mut self, at: usize) -> Option<Range<usize>> {
-        let path = self.bytes[at..].iter().take(TYPE).take_while(|byte| byte.is_ascii_alphanumeric() || b"_:.".contains(byte)).count();
+        let path =
+            self.bytes[at..].iter().take(TYPE).take_while(|byte| byte.is_ascii_alphanumeric() || b"_:.".contains(byte)).count();
         let called = &self.text[at..at + path];
         let last = called.rsplit([':', '.']).next()?.to_ascii_lowercase();
         let rest = self.text[at + path..].strip_prefix('(')?;

@@ -110,7 +110,9 @@ impl Scan<'_> {
                 from..from + host.unwrap_or(password.len())
             }),
         };
-        if let Some(span) = hidden.filter(|span| !names::is_placeholder(&self.text[span.clone()]) && !self.text[span.clone()].starts_with('/')) {
+        if let Some(span) =
+            hidden.filter(|span| !names::is_placeholder(&self.text[span.clone()]) && !self.text[span.clone()].starts_with('/'))
+        {
             self.hide(span);
         }
     }
@@ -130,7 +132,11 @@ impl Scan<'_> {
             word = word.strip_prefix(flag).unwrap_or(word);
         }
         let value = word.trim().trim_matches(['"', '\'']);
-        let value = if self.text[start..end].starts_with("chpasswd") { value.split_once(':').map_or("", |(_, password)| password) } else { value };
+        let value = if self.text[start..end].starts_with("chpasswd") {
+            value.split_once(':').map_or("", |(_, password)| password)
+        } else {
+            value
+        };
         if value.len() > 3 && !value.contains(' ') && !names::is_placeholder(value) {
             let begin = value.as_ptr().addr() - self.text.as_ptr().addr();
             self.hide_anywhere(begin..begin + value.len());

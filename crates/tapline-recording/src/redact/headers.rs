@@ -69,7 +69,8 @@ impl Scan<'_> {
             let name = line[at..sign].rsplit([' ', ',', '"', '\\']).next().unwrap_or_default();
             let begin = line.len() - line[sign + 1..].trim_start_matches(['\\', '"', '\'']).len();
             let is_quoted = begin > sign + 1;
-            let ends = |c: char| if is_quoted { matches!(c, '"' | '\'' | '\\') } else { matches!(c, ',' | ' ' | '"' | '\'' | '\\') };
+            let ends =
+                |c: char| if is_quoted { matches!(c, '"' | '\'' | '\\') } else { matches!(c, ',' | ' ' | '"' | '\'' | '\\') };
             let end = line[begin..].find(ends).map_or(line.len(), |length| begin + length);
             if end - begin > 3 && !is_among(FIELDS, name) && !names::is_placeholder(&line[begin..end]) {
                 self.hide(from + begin..from + end);

@@ -77,7 +77,9 @@ fn within(rules: &Rules, value: Value<'_>, except: Option<&Range<usize>>, nested
             _ => {}
         }
     }
-    lists.into_iter().for_each(|list| list.judge(rules, text, &mut spans));
+    for list in lists {
+        list.judge(rules, text, &mut spans);
+    }
     spans
 }
 

@@ -18,7 +18,9 @@ impl Scan<'_> {
         self.last_manifest = place.end;
         let to = in_manifest(self.text, place, last, &mut spans);
         self.touched |= to == self.text.len();
-        spans.into_iter().for_each(|span| self.hide_anywhere(span));
+        for span in spans {
+            self.hide_anywhere(span);
+        }
         start
     }
 }
@@ -48,6 +50,10 @@ pub(super) fn in_manifest(text: &str, kind: Range<usize>, last: usize, spans: &m
         let mut behind = 0;
         while let Some(found) = memchr::memmem::find(&line.as_bytes()[behind..], b"ata") {
             behind += found + 3;
+            let word = line[..behind].rsplit(|c: char| !c.is_ascii_alphanumeric()).next();
+            if !matches!(word, Some("data" | "stringData")) {
+                continue;
+            }
             let rest = line[behind..].trim_start_matches(['"', '\'', '\\']).trim_start();
             if let Some(open) = rest.strip_prefix(':').and_then(|rest| rest.trim_start().strip_prefix('{')) {
                 let open = start + line.len() - open.len();

@@ -512,7 +512,8 @@ pub(super) fn speaks_of_secret(value: &str) -> bool {
 
 /// Returns whether this is the `kind` of a manifest, and what follows it is its value.
 pub(super) fn is_kind(before: &[u8]) -> bool {
-    let back = |bytes: &[u8], what: &[u8]| bytes.len() - bytes.iter().rev().take(16).take_while(|byte| what.contains(byte)).count();
+    let back =
+        |bytes: &[u8], what: &[u8]| bytes.len() - bytes.iter().rev().take(16).take_while(|byte| what.contains(byte)).count();
     let quote = &before[..back(before, b"\"'\\")];
     let joint = &quote[..back(quote, b" ")];
     joint.strip_suffix(b":").is_some_and(|key| key[..back(key, b" \"'\\")].ends_with(b"kind"))

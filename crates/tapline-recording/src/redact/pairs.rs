@@ -99,6 +99,9 @@ fn values(bytes: &[u8], range: Range<usize>, is_before: bool) -> Option<usize> {
 }
 
 fn behind(bytes: &[u8], from: usize) -> Option<usize> {
+    // `variable "db_password" {`
+    let open = from + bytes[from..].iter().take(4).take_while(|byte| QUOTES.contains(byte) || **byte == b' ').count();
+    let from = if bytes.get(open) == Some(&b'{') { open + 1 } else { from };
     values(bytes, from..bytes.len().min(from + FAR), false)
 }
 
@@ -157,7 +160,9 @@ impl Scan<'_> {
             let mut spans = Vec::new();
             self.last_jwk = private_parts(self.text, start, self.last_jwk, &mut spans);
             self.touched |= self.last_jwk == self.bytes.len();
-            spans.into_iter().for_each(|span| self.hide_anywhere(span));
+            for span in spans {
+                self.hide_anywhere(span);
+            }
         }
         start
     }

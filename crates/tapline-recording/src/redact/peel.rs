@@ -91,7 +91,7 @@ pub(super) fn look(rules: &Rules, text: &str, more: bool, is_list: bool) -> Foun
             }
             spans = beneath.spans;
         }
-        if is_list {
+        if is_list || memchr::memmem::find(bare.as_bytes(), b"@@ -").is_some() {
             key_without_marks(lines.as_ref().map_or(bare, |lines| &lines.text), &mut spans);
         }
         for span in spans {

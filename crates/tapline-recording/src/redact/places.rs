@@ -69,7 +69,8 @@ impl Scan<'_> {
             let body = line.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',' | '+'));
             let is_one = body.len() > 1 && body.bytes().all(|byte| BASE64.has(byte));
             // Nothing but blanks and quotes stands before the mark itself.
-            if !is_one && !(body.is_empty() && top == start) {
+            let is_blank = body.is_empty() && top == start;
+            if !is_one && !is_blank {
                 break;
             }
             top -= line.len();
@@ -78,7 +79,7 @@ impl Scan<'_> {
         start
     }
 
-    /// Hides the lines behind `Private-Lines: 1` in a key of PuTTY.
+    /// Hides the lines behind `Private-Lines: 1` in a key of `PuTTY`.
     pub(super) fn private_lines(&mut self, start: usize, end: usize) -> usize {
         let body = self.run(DIGIT, end);
         let lines = key_lines(&self.bytes[body..]);

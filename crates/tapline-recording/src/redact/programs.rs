@@ -83,7 +83,10 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("https ", HTTPIE),
     Command::new("xh ", HTTPIE),
     Command::new("xhs ", HTTPIE),
-    Command::new("curl ", &[("-b", Cookie), ("--cookie", Cookie), ("-U", Behind(':')), ("-E", Behind(':')), ("--cert", Behind(':'))]),
+    Command::new(
+        "curl ",
+        &[("-b", Cookie), ("--cookie", Cookie), ("-U", Behind(':')), ("-E", Behind(':')), ("--cert", Behind(':'))],
+    ),
     Command::new("etcdctl", &[("--user", Behind(':'))]),
     Command::new("smbclient", &[("-U", Behind('%'))]),
     Command::new("lftp ", &[("-u", Behind(','))]),

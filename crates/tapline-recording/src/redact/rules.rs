@@ -29,6 +29,7 @@ const PLACES: &[(&str, Announced)] = &[
     ("---- BEGIN SSH2", Announced::Key),
     ("Private-Lines: ", Announced::PrivateLines),
     ("kty", Announced::Jwk),
+    ("@@ -", Announced::Hunk),
     ("sudo -S", Announced::Piped),
     ("--password-stdin", Announced::Piped),
     ("chpasswd", Announced::Piped),

@@ -207,7 +207,7 @@ impl<'a> Scan<'a> {
             Announced::ShortName if end > self.last_name && end > self.covered => {
                 self.check(usize::MAX, |scan| scan.named(end - 1));
             }
-            Announced::Name | Announced::ShortName => {}
+            Announced::Name | Announced::ShortName | Announced::Hunk => {}
             Announced::Key => self.check(start, |scan| scan.private_key(start, end)),
             Announced::Address => self.check(end, |scan| scan.address(end)),
             Announced::Bearer => self.check(end, |scan| scan.bearer(start, end)),

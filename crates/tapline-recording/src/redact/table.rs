@@ -294,7 +294,6 @@ pub static SHAPES: &[Shape] = &[
     Shape::new("Braintrust", &["bt-st-"], &[Of(ALNUM, 40)], AtWord),
     Shape::new("MiniMax", &["sk-api-"], &[Of(TOKEN, 60)], AtWord),
     Shape::new("Letta", &["sk-let-"], &[Of(TOKEN, 40)], AtWord),
-    Shape::new("Requesty", &["rqsty-sk-"], &[Of(BASE64, 40)], AtWord),
     Shape::new("Modal", &["ak-", "as-"], &[Of(ALNUM, 22)], AtWord),
     Shape::new("Chroma", &["ck-"], &[Of(ALNUM, 40)], AtWord),
     Shape::new("Nebius", &["v1.Cm"], &[Of(TOKEN, 60)], AtWord),
@@ -305,12 +304,7 @@ pub static SHAPES: &[Shape] = &[
     Shape::new("GitLab session", &["_gitlab_session="], &[Of(HEX, 32)], Anywhere),
     Shape::new("JSR", &["jsrp_", "jsrd_"], &[Of(ALNUM, 30)], AtWord),
     Shape::new("Sourcegraph license", &["slk_"], &[Of(HEX, 64)], AtWord),
-    Shape::new(
-        "Buildkite, new",
-        &["bkaa_", "bkaj_", "bkar_", "bkct_", "bkpt_", "bkpat_", "bkps_"],
-        &[Of(TOKEN, 50)],
-        AtWord,
-    ),
+    Shape::new("Buildkite, new", &["bkaa_", "bkaj_", "bkar_", "bkct_", "bkpt_", "bkpat_", "bkps_"], &[Of(TOKEN, 50)], AtWord),
     Shape::new("Figma, user", &["figu_"], &[Of(TOKEN, 30)], AtWord),
     Shape::new("Cloudsmith", &["csa_"], &[Of(ALNUM, 36)], AtWord),
     Shape::new("Cloudflare Access", &["cfast_"], &[Of(ALNUM, 40)], AtWord),
@@ -336,7 +330,12 @@ pub static SHAPES: &[Shape] = &[
     Shape::new("Defined Networking", &["dnkey-"], &[Of(TOKEN, 60)], AtWord),
     Shape::new("NATS seed", &["SUA", "SAA", "SOA", "SNA", "SCA", "SXA"], &[Of(UPPER_OR_DIGIT, 55)], AsWord),
     Shape::new("Apify", &["apify_api_", "apify_proxy_"], &[Of(ALNUM, 30)], Anywhere),
-    Shape::new("Paddle", &["pdl_live_apikey_", "pdl_sdbx_apikey_", "pdl_ntfset_"], &[Of(Class(WORD.0 | BASE64.0), 40)], Anywhere),
+    Shape::new(
+        "Paddle",
+        &["pdl_live_apikey_", "pdl_sdbx_apikey_", "pdl_ntfset_"],
+        &[Of(Class(WORD.0 | BASE64.0), 40)],
+        Anywhere,
+    ),
     Shape::new("Polar", &["polar_oat_", "polar_pat_", "polar_at_", "polar_ort_"], &[Of(TOKEN, 30)], Anywhere),
     Shape::new("Samsara", &["samsara_api_"], &[Of(ALNUM, 26)], Anywhere),
     Shape::new("Mercury", &["mercury_production_"], &[Of(WORD, 40)], Anywhere),
@@ -359,7 +358,7 @@ pub static SHAPES: &[Shape] = &[
     Shape::new("Intercom", &["dG9rO"], &[Of(BASE64, 50)], AsWord),
     Shape::new("Salesforce", &["5Aep861"], &[Of(DOTTED, 60)], AtWord),
     Shape::new("Ory", &["ory_pat_", "ory_at_", "ory_rt_", "ory_st_", "ory_apikey_"], &[Of(TOKEN, 30)], AtWord),
-    Shape::new("Stytch", &["secret-live-", "secret-test-"], &[Of(TOKEN, 32)], AtWord),
+    Shape::new("Stytch", &["secret-live-", "secret-test-"], &[Of(ALNUM, 16)], AtWord),
     Shape::new("Trigger.dev", &["tr_prod_", "tr_dev_", "tr_stg_", "tr_pat_"], &[Of(ALNUM, 20)], AtWord),
     Shape::new("Inngest", &["signkey-prod-", "signkey-test-"], &[Of(HEX, 32)], AtWord),
     Shape::new("Xata", &["xau_"], &[Of(ALNUM, 30)], AtWord),
@@ -473,8 +472,7 @@ const CRYPT: &[Part] = &[Of(BEARER, 1), Is("$"), Of(BEARER, 1), Is("$"), Of(BEAR
 const WERKZEUG: &[Part] =
     &[Of(DIGIT, 1), Is(":"), Of(DIGIT, 1), Is(":"), Of(DIGIT, 1), Is("$"), Of(ALNUM, 8), Is("$"), Of(HEX, 64)];
 /// The rounds, the salt and the two keys of SCRAM.
-const SCRAM: &[Part] =
-    &[Of(DIGIT, 4), Is(":"), Of(BASE64, 16), Is("$"), Of(BASE64, 27), Is(":"), Of(BASE64, 27)];
+const SCRAM: &[Part] = &[Of(DIGIT, 4), Is(":"), Of(BASE64, 16), Is("$"), Of(BASE64, 27), Is(":"), Of(BASE64, 27)];
 
 const UPPER_OR_DIGIT: Class = Class(UPPER.0 | DIGIT.0);
 const UPPERS_DASHED: Class = Class(UPPER_OR_DIGIT.0 | Class::DASH);

@@ -197,7 +197,8 @@ fn carried(lines: &[&str], seen: &[&str]) -> Vec<(&'static str, serde_json::Valu
     let mut mixed = with(" ");
     mixed[..half].clone_from_slice(&with("-")[..half]);
     let ended: Vec<String> = seen.iter().map(|line| format!("{line}\n")).collect();
-    let patch = |lines: Vec<String>| json!({ "structuredPatch": [{ "oldStart": 1, "newLines": 9, "lines": lines }], "a": last.len() });
+    let patch =
+        |lines: Vec<String>| json!({ "structuredPatch": [{ "oldStart": 1, "newLines": 9, "lines": lines }], "a": last.len() });
     let whole = |lines: Vec<String>| json!({ "type": "tool_result", "content": lines.join("\n") });
     vec![
         ("kept in a patch", patch(with(" "))),
@@ -273,7 +274,9 @@ fn innocents_stay_as_they_are() {
         let (plain, _) = dice.fill(template);
         all += 1;
         let mut values = vec![serde_json::json!({ "type": "user", "text": plain })];
-        values.extend(serde_json::from_str(&plain).ok().filter(|value: &serde_json::Value| value.is_object() || value.is_array()));
+        values.extend(
+            serde_json::from_str(&plain).ok().filter(|value: &serde_json::Value| value.is_object() || value.is_array()),
+        );
         let harmed = values.iter().map(line).find(|output| output.contains(REDACTED));
         if let Some(output) = harmed.or_else(|| Some(text(&plain)).filter(|output| *output != plain)) {
             bad.push(format!("{template}\n    {output}"));
