@@ -5,13 +5,17 @@
 mod alike;
 mod announced;
 mod args;
+mod beyond;
 mod class;
 mod flags;
 mod glance;
+mod headers;
+mod json;
 mod keys;
 mod lines;
 mod manifest;
 mod names;
+mod pairs;
 mod peel;
 mod pieces;
 mod places;
@@ -24,6 +28,7 @@ mod spans;
 mod stream;
 mod table;
 mod values;
+mod view;
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -26,8 +26,16 @@ pub(super) enum Announced {
     Command(&'static Command),
     /// `--from-literal=NAME=VALUE`
     Literal,
-    /// A Kubernetes manifest with secrets.
-    Manifest,
+    /// The end of a private key, whose beginning may be missing.
+    KeyEnd,
+    /// The lines of a private key of `PuTTY`.
+    PrivateLines,
+    /// A part of a patch, which may be of the middle of a key.
+    Hunk,
+    /// A key in JSON.
+    Jwk,
+    /// A program that reads a password from a pipe.
+    Piped,
     /// A signature in a URL.
     Signature,
     /// A value that is hidden wherever it occurs.

@@ -23,11 +23,11 @@ impl Redactor {
             }
             if let Some(flag) = flag {
                 match flag.split_once('=') {
-                    Some((name, value)) if is_secret(name) && !names::is_placeholder(value) => {
+                    Some((name, value)) if is_secret_flag(name) && !names::is_placeholder(value) => {
                         return format!("{}={REDACTED}", &arg[..arg.len() - value.len() - 1]);
                     }
                     Some(_) => {}
-                    None => hide = is_secret(flag),
+                    None => hide = is_secret_flag(flag),
                 }
             }
             String::from_utf8_lossy(&self.line(arg.as_bytes())).into_owned()
@@ -37,7 +37,7 @@ impl Redactor {
 }
 
 /// Whether a flag's value is a secret: a flag is called so for nothing else.
-fn is_secret(flag: &str) -> bool {
+pub(super) fn is_secret_flag(flag: &str) -> bool {
     match names::name(flag) {
         Some(Name::Secret | Name::Likely | Name::Authorization | Name::Cookie) => true,
         None => matches!(flag, "key" | "apikey" | "apiKey" | "pw"),

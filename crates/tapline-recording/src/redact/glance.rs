@@ -2,8 +2,10 @@
 //! say yes too often, but never no if there is a secret: an escape that could hide a letter always means yes.
 
 use super::announced::Announced;
-use super::class::BEARER;
+use super::class::{BASE64, BEARER};
 use super::names::{self, LastName, name_around};
+use super::pairs;
+use super::places::KEYS;
 use super::programs::{PASSWORDS, Programs, USERS};
 use super::rules::Rules;
 use super::sieve::Passed;
@@ -52,7 +54,9 @@ pub(super) fn may_hold(rules: &Rules, line: &[u8]) -> bool {
     // An escape at the end of the line is too short for the sieve.
     let ends_in_escape =
         line.ends_with(b"\\/") || line.get(line.len().saturating_sub(3)..).is_some_and(|end| end.starts_with(b"\\/"));
-    rules.is_blind() || ends_in_escape || Glance::new(line, true).may_hold(rules)
+    // A line that is no JSON may have colours as they are.
+    let is_coloured = line.first() != Some(&b'{') && memchr::memchr(0x1b, line).is_some();
+    rules.is_blind() || ends_in_escape || is_coloured || Glance::new(line, true).may_hold(rules)
 }
 
 /// Returns whether a text may hold a secret. The text has no escapes, or they are checked elsewhere.
@@ -80,18 +84,21 @@ struct Glance<'l> {
     /// The next `@` and the next byte that ends a URL, so each byte is searched only once.
     next_at: Option<usize>,
     next_end: Option<usize>,
+    /// Where the last list of strings ends that was looked through.
+    listed: usize,
 }
 
 impl<'l> Glance<'l> {
     fn new(line: &'l [u8], is_raw: bool) -> Self {
         let [users, passwords] = [USERS, PASSWORDS].map(Programs::new);
         let known = LastName::default();
-        Self { line, is_raw, last_name: 0, known, users, passwords, next_at: None, next_end: None }
+        Self { line, is_raw, last_name: 0, known, users, passwords, next_at: None, next_end: None, listed: 0 }
     }
 
     fn may_hold(&mut self, rules: &Rules) -> bool {
         rules.sieve.any(self.line, 0, false, |passed| match passed {
             Passed::Escape(at) => self.is_raw && hides_letter(&self.line[at..]),
+            Passed::List(at) => self.is_raw && at >= self.listed && self.list(at),
             Passed::Announced(announced, start, end) => self.announced(announced, start, end),
         })
     }
@@ -108,15 +115,49 @@ impl<'l> Glance<'l> {
             },
             Announced::Name => end > self.last_name && self.name(end),
             Announced::ShortName => end > self.last_name && self.name(end - 1),
-            Announced::Key => contains(&behind[..behind.len().min(100)], "PRIVATE KEY"),
+            Announced::Key | Announced::KeyEnd => KEYS.iter().any(|title| contains(&behind[..behind.len().min(100)], title)),
             Announced::Address => self.address(end),
             Announced::Bearer => behind.iter().take(8).filter(|byte| BEARER.has(**byte)).count() == 8,
             Announced::User => memchr::memchr(b':', behind).is_some() && self.users.before(line, start).is_some(),
             Announced::Password => self.passwords.before(line, start).is_some(),
-            Announced::Command(command) => command.flags.iter().any(|flag| contains(behind, flag)),
+            Announced::Command(command) => {
+                command.flags.iter().any(|(flag, _)| *flag == command.name || contains(behind, flag))
+            }
             Announced::Signature => matches!(before.last(), Some(b'?' | b'&' | b';')),
-            Announced::Literal | Announced::Manifest | Announced::Value => true,
+            Announced::Jwk => matches!(before.last(), Some(b'"' | b'\'')),
+            Announced::Piped => memchr::memchr(b'|', before).is_some(),
+            Announced::Literal | Announced::PrivateLines | Announced::Hunk | Announced::Value => true,
         }
+    }
+
+    /// Returns whether two strings in a row in the list that begins here end like the lines of a key.
+    fn list(&mut self, at: usize) -> bool {
+        let line = self.line;
+        let slashes = |from: usize| line[from..].iter().take_while(|byte| **byte == b'\\').count();
+        let depth = slashes(at + 1);
+        let (mut keys, mut next) = (0, at + 1);
+        while slashes(next) == depth && line.get(next + depth) == Some(&b'"') {
+            let start = next + depth + 1;
+            let closes = |quote: &usize| {
+                let before = line[start..*quote].iter().rev().take_while(|byte| **byte == b'\\').count();
+                before == depth || depth == 0 && before % 2 == 0
+            };
+            let mut quotes = memchr::memchr_iter(b'"', &line[start..]).map(|quote| start + quote);
+            let Some(end) = quotes.find(closes) else { break };
+            let string = &line[start..end - depth];
+            // A line may hold its end, too.
+            let string = string.strip_suffix(b"n").filter(|string| string.ends_with(b"\\")).unwrap_or(string);
+            let run =
+                string.iter().rev().skip_while(|byte| **byte == b'\\').take(FAR).take_while(|byte| BASE64.has(**byte)).count();
+            keys = if run >= 40 { keys + 1 } else { 0 };
+            if keys == 2 {
+                return true;
+            }
+            next = end + 1 + usize::from(line.get(end + 1) == Some(&b','));
+            next += line[next.min(line.len())..].iter().take(8).take_while(|byte| **byte == b' ').count();
+        }
+        self.listed = next;
+        false
     }
 
     fn name(&mut self, end: usize) -> bool {
@@ -124,8 +165,23 @@ impl<'l> Glance<'l> {
         let Some(place) = name_around(line, end) else { return self.is_raw && is_key(line, end) };
         self.last_name = place.end;
         let (start, to) = (place.start, place.end);
+        if &line[start..to] == b"Secret" && names::is_kind(&line[..start]) {
+            return true;
+        }
+        // `;PWD=…` in a connection string
+        if &line[start..to] == b"PWD" && line[..start].ends_with(b";") {
+            return true;
+        }
         // A string value that no value follows, so it is not a name.
-        if start > 0 && line[start - 1] == b'"' && matches!(line[to..], [b'"', b',' | b'}', ..]) {
+        if line.get(to) == Some(&b',') && pairs::called(line, start).is_none() {
+            return false;
+        }
+        if start > 0
+            && line[start - 1] == b'"'
+            && matches!(line[to..], [b'"', b',' | b'}', ..])
+            && !line[..start - 1].ends_with(b"(")
+            && pairs::called(line, start).is_none()
+        {
             return false;
         }
         // `the api key is …`
@@ -178,7 +234,7 @@ pub(super) fn ends_address(byte: u8) -> bool {
     byte.is_ascii_whitespace() || matches!(byte, b'"' | b'\'' | b'<' | b'>' | b'`' | b'\\')
 }
 
-/// Returns whether an escape could be a character of something that is searched for. Line ends, quotes, backslashes and
+/// Returns whether an escape could be a character of something that is searched for, or begin a colour. Line ends, quotes, backslashes and
 /// non-ASCII characters are not.
 fn hides_letter(escape: &[u8]) -> bool {
     let digits = match escape[1] {
@@ -188,7 +244,7 @@ fn hides_letter(escape: &[u8]) -> bool {
     };
     let value =
         digits.and_then(|digits| std::str::from_utf8(digits).ok()).and_then(|digits| u32::from_str_radix(digits, 16).ok());
-    escape[1] == b'/' || value.is_some_and(|value| (0x20..0x80).contains(&value))
+    escape[1] == b'/' || value.is_some_and(|value| (0x20..0x80).contains(&value) || value == 0x1b)
 }
 
 #[cfg(test)]

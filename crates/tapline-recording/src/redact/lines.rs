@@ -4,19 +4,15 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use tapline_protocol::{Kind, Tape, Token, Value};
+use tapline_protocol::Tape;
 
 use super::glance::may_hold;
+use super::json::json;
 use super::keys::KeyLines;
-use super::names::{self, Name};
-use super::peel::{Escapes, find, peel, text_of};
+use super::peel::{find, text_of};
 use super::rules::Rules;
 use super::spans::merge;
-use super::values::is_likely;
 use super::{REDACTED, splice};
-
-/// Shorter strings cannot hold a secret.
-const SHORTEST: usize = 6;
 
 /// Returns a line without its byte order mark and line ending, and the length of the mark.
 pub(super) fn trimmed(bytes: &[u8]) -> (usize, &[u8]) {
@@ -90,58 +86,4 @@ impl Lines {
         }
         spans
     }
-}
-
-/// Finds the secrets in a value's strings and keys. The string at `except` is checked elsewhere.
-pub(super) fn json(rules: &Rules, value: Value<'_>, except: Option<&Range<usize>>) -> Vec<Range<usize>> {
-    let walk = value.walk();
-    let text = walk.text();
-    let mut spans = Vec::new();
-    // `under`: the name of the next value. `list`: the depth of a list whose strings have a secret's name.
-    let mut under: Option<Name> = None;
-    let mut list: Option<(usize, Name)> = None;
-    for token in walk {
-        list = list.filter(|(depth, _)| token.depth >= *depth);
-        if token.is_key {
-            let key = &text[token.place.start + 1..token.place.end - 1];
-            under = if token.is_escaped { json_name(&peel(key, Escapes::Json).text) } else { json_name(key) };
-        }
-        let named = if token.is_key { None } else { under.take() };
-        if token.kind == Kind::Array {
-            list = named.map(|name| (token.depth + 1, name)).or(list);
-        }
-        if token.kind == Kind::String && except != Some(&token.place) {
-            let listed = list.filter(|(depth, _)| token.depth == *depth && !token.is_key).map(|(_, name)| name);
-            string(rules, text, &token, named.or(listed), &mut spans);
-        }
-    }
-    spans
-}
-
-/// Returns what a key says about its value. For most keys, the last letters decide.
-fn json_name(key: &str) -> Option<Name> {
-    match names::name(key) {
-        Some(Name::Likely) if key.eq_ignore_ascii_case("token") => Some(Name::Secret),
-        name => name,
-    }
-}
-
-fn string(rules: &Rules, text: &str, token: &Token, name: Option<Name>, spans: &mut Vec<Range<usize>>) {
-    let body = token.place.start + 1..token.place.end - 1;
-    if body.is_empty() || body.len() < SHORTEST && name.is_none() {
-        return;
-    }
-    let raw = &text[body.clone()];
-    let peeled = token.is_escaped.then(|| peel(raw, Escapes::Json));
-    let decoded = peeled.as_ref().map_or(raw, |peeled| &peeled.text);
-    if let Some(name) = name
-        && !names::is_placeholder(decoded)
-        && (name != Name::Likely || is_likely(decoded))
-    {
-        spans.push(body);
-        return;
-    }
-    let found = find(rules, decoded, false).spans;
-    let above = |at: usize| body.start + peeled.as_ref().map_or(at, |peeled| peeled.above(at));
-    spans.extend(found.into_iter().map(|span| above(span.start)..above(span.end)));
 }

@@ -192,7 +192,11 @@ const OTHER_KEYS: &[&str] = &[
 
 /// Words before `pass` that make it a password, in any spelling: `db_pass`, `smtpPass`, `DBPASS`.
 const OWNERS: &str = "db database smtp imap mail email mysql pg postgres sql mongo redis ldap bind ftp sftp ssh http proxy vpn wifi \
-    mqtt amqp rabbitmq kafka jdbc admin root sudo user login account service svc keystore truststore";
+    mqtt amqp rabbitmq kafka jdbc admin root sudo user login account service svc keystore truststore become vault sasl ssl tls \
+    cert key archive zip";
+
+/// Words before `token` that are written together with it: `identitytoken`.
+const TOKENS: &str = "identity refresh session bearer id api bot oauth registry user client service";
 
 /// Words before `PAT` that make it a personal access token: `GITHUB_PAT`.
 const HOSTS: &str = "github gh ghcr gitlab gl git gitea azure azdo ado devops jira atlassian bitbucket docker dockerhub databricks \
@@ -329,6 +333,8 @@ pub(super) fn name(name: &str) -> Option<Name> {
             Some(Name::Secret)
         }
         last if last.strip_suffix("pass").is_some_and(|owner| is_among(OWNERS, owner)) => Some(Name::Secret),
+        // `identitytoken`, `refreshtoken`
+        last if last.strip_suffix("token").is_some_and(|owner| is_among(TOKENS, owner)) => Some(Name::Secret),
         last if is_capital && (last.ends_with("token") || last.ends_with("secret")) => Some(Name::Secret),
         last => {
             let about = ABOUT.contains(&last) || last == "hash";
@@ -504,6 +510,15 @@ pub(super) fn speaks_of_secret(value: &str) -> bool {
     KEYWORDS.iter().any(|word| find_ignoring_case(value, word))
 }
 
+/// Returns whether this is the `kind` of a manifest, and what follows it is its value.
+pub(super) fn is_kind(before: &[u8]) -> bool {
+    let back =
+        |bytes: &[u8], what: &[u8]| bytes.len() - bytes.iter().rev().take(16).take_while(|byte| what.contains(byte)).count();
+    let quote = &before[..back(before, b"\"'\\")];
+    let joint = &quote[..back(quote, b" ")];
+    joint.strip_suffix(b":").is_some_and(|key| key[..back(key, b" \"'\\")].ends_with(b"kind"))
+}
+
 /// Returns whether a name is just `key`, which means nothing by itself.
 pub(super) fn is_bare_key(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"key") || name.eq_ignore_ascii_case(b"keys")
@@ -548,7 +563,8 @@ pub(super) fn name_around(bytes: &[u8], end: usize) -> Option<Range<usize>> {
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     let to = end + bytes[end..].iter().take(NAME).take_while(|byte| is_name(byte) && **byte != b'-').count();
     // Most words are followed by nothing that could join a value to them.
-    if !bytes.get(to).is_none_or(|byte| b"=:\"'` \t\\]><*\n\r".contains(byte)) {
+    let calls = bytes.get(to) == Some(&b'(') && matches!(bytes.get(to + 1), Some(b'"' | b'\'' | b'\\'));
+    if !calls && !bytes.get(to).is_none_or(|byte| b"=:\"'` \t\\]><*\n\r,".contains(byte)) {
         return None;
     }
     let from = end - bytes[..end].iter().rev().take(NAME).take_while(|byte| is_name(byte)).count();

@@ -4,15 +4,16 @@
 use super::rules::Rules;
 use super::scan::{Found, scan};
 use super::spans::merge;
+use super::view::{key_without_marks, uncoloured, unprefixed};
 
 /// A text with one layer of escapes removed.
 #[derive(Debug, Default)]
 pub(super) struct Peeled {
     pub(super) text: String,
     /// After each escape: the position in this text and in the text above.
-    marks: Vec<(usize, usize)>,
+    pub(super) marks: Vec<(usize, usize)>,
     /// The position in the text above of an escape that is cut off at the end.
-    cut: Option<usize>,
+    pub(super) cut: Option<usize>,
 }
 
 impl Peeled {
@@ -35,7 +36,7 @@ const LAYERS: usize = 16;
 
 /// Finds the secrets in a text, including those that are escaped in it.
 pub(super) fn find(rules: &Rules, text: &str, more: bool) -> Found {
-    let mut found = scan(rules, text, more);
+    let mut found = look(rules, text, more, false);
     let mut layers: Vec<Peeled> = Vec::new();
     while layers.len() < LAYERS && is_worth_it(layers.last().map_or(text, |layer| &layer.text)) {
         let layer = peel(layers.last().map_or(text, |layer| &layer.text), Escapes::Any);
@@ -43,7 +44,7 @@ pub(super) fn find(rules: &Rules, text: &str, more: bool) -> Found {
         if layer.marks.is_empty() && layer.cut.is_none() {
             break;
         }
-        let beneath = scan(rules, &layer.text, more);
+        let beneath = look(rules, &layer.text, more, false);
         layers.push(layer);
         let above = |at: usize| layers.iter().rev().fold(at, |at, layer| layer.above(at));
         found.spans.extend(beneath.spans.into_iter().map(|span| above(span.start)..above(span.end)));
@@ -61,6 +62,49 @@ pub(super) fn find(rules: &Rules, text: &str, more: bool) -> Found {
     if !layers.is_empty() {
         merge(&mut found.spans);
     }
+    found
+}
+
+/// Finds the secrets in a text and in the views of it. Of lines in a list the beginning may be missing.
+pub(super) fn look(rules: &Rules, text: &str, more: bool, is_list: bool) -> Found {
+    let mut found = scan(rules, text, more);
+    let plain = uncoloured(text);
+    if let Some(plain) = &plain {
+        let beneath = scan(rules, &plain.text, more);
+        found.is_quiet &= beneath.is_quiet;
+        found.undecided = plain.cut.filter(|_| more).map_or(found.undecided, |cut| cut.min(found.undecided));
+        if more && beneath.undecided < plain.text.len() {
+            found.undecided = found.undecided.min(plain.above(beneath.undecided));
+        }
+        found.spans.extend(beneath.spans.into_iter().flat_map(|span| plain.spans_above(span)));
+    }
+    // Words are the same in every line, so where nothing announces a secret, none is there.
+    let bare = plain.as_ref().map_or(text, |plain| &plain.text);
+    if !found.is_quiet || is_list {
+        let lines = unprefixed(bare);
+        let mut spans = Vec::new();
+        if let Some(lines) = &lines {
+            let beneath = scan(rules, &lines.text, more);
+            if more && beneath.undecided < lines.text.len() {
+                let at = lines.above(beneath.undecided);
+                found.undecided = found.undecided.min(plain.as_ref().map_or(at, |plain| plain.above(at)));
+            }
+            spans = beneath.spans;
+        }
+        if is_list || memchr::memmem::find(bare.as_bytes(), b"@@ -").is_some() {
+            key_without_marks(lines.as_ref().map_or(bare, |lines| &lines.text), &mut spans);
+        }
+        for span in spans {
+            let above = lines.as_ref().map_or_else(|| vec![span.clone()], |lines| lines.spans_above(span.clone()).collect());
+            for span in above {
+                match &plain {
+                    Some(plain) => found.spans.extend(plain.spans_above(span)),
+                    None => found.spans.push(span),
+                }
+            }
+        }
+    }
+    merge(&mut found.spans);
     found
 }
 

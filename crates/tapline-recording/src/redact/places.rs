@@ -1,12 +1,15 @@
 //! Secrets that are recognised by their place: private keys, passwords in URLs, tokens after `Bearer`, signatures.
 
-use super::class::{BASE64, BEARER, TOKEN};
+use super::class::{BASE64, BEARER, DIGIT, TOKEN};
 use super::floor;
 use super::glance::ends_address;
 use super::keys::KeyLines;
 use super::names;
 use super::scan::Scan;
 use super::values::is_likely;
+
+/// What a private key is called in its first and last lines.
+pub(super) const KEYS: &[&str] = &["PRIVATE KEY", "OpenVPN Static key", "NKEY SEED"];
 
 /// The longest text between `-----BEGIN` and `PRIVATE KEY-----`.
 const TITLE: usize = 80;
@@ -26,6 +29,12 @@ impl Scan<'_> {
     pub(super) fn private_key(&mut self, start: usize, end: usize) -> usize {
         let Some(body) = self.title(end) else { return start };
         let bytes = self.bytes;
+        // `---- BEGIN SSH2 …`
+        if bytes[start + 4] == b' ' {
+            self.touched |= bytes.len() - body <= KEY;
+            self.hide(start..body + key_lines(&bytes[body..]));
+            return start;
+        }
         let known = self.next_end.filter(|(from, found)| *from <= body && found.is_none_or(|found| found >= body));
         let closes = if let Some((_, found)) = known {
             found
@@ -48,14 +57,46 @@ impl Scan<'_> {
         start
     }
 
+    /// Hides the lines of a private key above its end, if its beginning is missing.
+    pub(super) fn key_end(&mut self, start: usize, end: usize) -> usize {
+        let from = self.last_key_end.max(self.covered);
+        self.last_key_end = end;
+        if self.title(end).is_none() || from >= start {
+            return start;
+        }
+        let mut top = start;
+        for line in self.text[from..start].split_inclusive('\n').rev() {
+            let body = line.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',' | '+'));
+            let is_one = body.len() > 1 && body.bytes().all(|byte| BASE64.has(byte));
+            // Nothing but blanks and quotes stands before the mark itself.
+            let is_blank = body.is_empty() && top == start;
+            if !is_one && !is_blank {
+                break;
+            }
+            top -= line.len();
+        }
+        self.hide(top..start);
+        start
+    }
+
+    /// Hides the lines behind `Private-Lines: 1` in a key of `PuTTY`.
+    pub(super) fn private_lines(&mut self, start: usize, end: usize) -> usize {
+        let body = self.run(DIGIT, end);
+        let lines = key_lines(&self.bytes[body..]);
+        self.touched |= body + lines == self.bytes.len();
+        self.hide(body..body + lines);
+        start
+    }
+
     /// Returns where `-----BEGIN … PRIVATE KEY-----` ends.
     fn title(&mut self, from: usize) -> Option<usize> {
         let rest = &self.bytes[from..self.bytes.len().min(from + TITLE)];
-        let dashes = memchr::memmem::find(rest, b"-----");
+        let dashes = memchr::memmem::find(rest, b"----");
         self.touched |= dashes.is_none() && rest.len() < TITLE;
         let title = &rest[..dashes?];
-        let is_key = title.ends_with(b"PRIVATE KEY") || title.ends_with(b"PRIVATE KEY BLOCK");
-        (is_key && !title.contains(&b'\n')).then_some(from + title.len() + 5)
+        let is_key = KEYS.iter().any(|key| memchr::memmem::find(title, key.as_bytes()).is_some());
+        let length = rest[title.len()..].iter().take_while(|byte| **byte == b'-').count();
+        (is_key && !title.contains(&b'\n')).then_some(from + title.len() + length)
     }
 
     /// Hides the password in `scheme://user:password@host`.

@@ -14,24 +14,102 @@ pub(super) const PASSWORDS: &[&str] = &["sshpass", "mysql", "mariadb", "docker l
 /// The subcommands that take `--from-literal`. Only the values of a secret are secrets.
 pub(super) const LITERALS: &[&str] = &["secret generic", "configmap", "create cm"];
 
+/// Where a flag of a program has its secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Takes {
+    /// In the word after so many others: `-a PASSWORD`.
+    Next(usize),
+    /// In the same word: `-pPASSWORD`.
+    Glued,
+    /// In the next word, behind a sign: `-a user:PASSWORD`.
+    Behind(char),
+    /// In the next word, which is a cookie if it has a `=`.
+    Cookie,
+    /// In the next word, which may also be a name.
+    Token,
+}
+
+use Takes::{Behind, Cookie, Glued, Next, Token};
+
 /// A program that takes a password after a flag that other programs use for something else.
 #[derive(Debug)]
 pub(super) struct Command {
     pub(super) name: &'static str,
-    pub(super) flags: &'static [&'static str],
+    pub(super) flags: &'static [(&'static str, Takes)],
 }
+
+impl Command {
+    const fn new(name: &'static str, flags: &'static [(&'static str, Takes)]) -> Self {
+        Self { name, flags }
+    }
+}
+
+const SEVEN_ZIP: &[(&str, Takes)] = &[("-p", Glued)];
+const RAR: &[(&str, Takes)] = &[("-p", Glued), ("-hp", Glued)];
+const LDAP: &[(&str, Takes)] = &[("-w", Next(0)), ("-w", Glued)];
+const MSSQL: &[(&str, Takes)] = &[("-P", Next(0)), ("-P", Glued)];
+const MONGO: &[(&str, Takes)] = &[("-p", Next(0)), ("-p", Glued)];
+const HTTPIE: &[(&str, Takes)] = &[("-a", Behind(':')), ("--auth", Behind(':')), ("-a", Token), ("--auth", Token)];
+const REDIS: &[(&str, Takes)] = &[("-a", Next(0)), ("--pass", Next(0))];
+const PASSWORD: &[(&str, Takes)] = &[("-P", Next(0))];
 
 /// Programs that are searched for by name, because their flags are too common.
 pub(super) const COMMANDS: &[Command] = &[
-    Command { name: "redis-cli", flags: &["-a", "--pass"] },
-    Command { name: "valkey-cli", flags: &["-a", "--pass"] },
-    Command { name: "openssl", flags: &["-k", "-K"] },
-    Command { name: "ldapsearch", flags: &["-w"] },
-    Command { name: "ldapmodify", flags: &["-w"] },
-    Command { name: "ldapadd", flags: &["-w"] },
-    Command { name: "sqlcmd", flags: &["-P"] },
-    Command { name: "mosquitto_pub", flags: &["-P"] },
-    Command { name: "mosquitto_sub", flags: &["-P"] },
+    Command::new("redis-cli", REDIS),
+    Command::new("valkey-cli", REDIS),
+    Command::new("openssl", &[("-k", Next(0)), ("-K", Next(0))]),
+    Command::new("ldapsearch", LDAP),
+    Command::new("ldapmodify", LDAP),
+    Command::new("ldapadd", LDAP),
+    Command::new("ldapwhoami", LDAP),
+    Command::new("ldapdelete", LDAP),
+    Command::new("sqlcmd", MSSQL),
+    Command::new("mosquitto_pub", PASSWORD),
+    Command::new("mosquitto_sub", PASSWORD),
+    Command::new("ipmitool", PASSWORD),
+    Command::new("zip ", PASSWORD),
+    Command::new("7z ", SEVEN_ZIP),
+    Command::new("7za ", SEVEN_ZIP),
+    Command::new("7zr ", SEVEN_ZIP),
+    Command::new("7zz ", SEVEN_ZIP),
+    Command::new("rar ", RAR),
+    Command::new("mongosh", MONGO),
+    Command::new("mongodump", MONGO),
+    Command::new("mongorestore", MONGO),
+    Command::new("mongoexport", MONGO),
+    Command::new("mongoimport", MONGO),
+    Command::new("mongo ", MONGO),
+    Command::new("http ", HTTPIE),
+    Command::new("https ", HTTPIE),
+    Command::new("xh ", HTTPIE),
+    Command::new("xhs ", HTTPIE),
+    Command::new(
+        "curl ",
+        &[("-b", Cookie), ("--cookie", Cookie), ("-U", Behind(':')), ("-E", Behind(':')), ("--cert", Behind(':'))],
+    ),
+    Command::new("etcdctl", &[("--user", Behind(':'))]),
+    Command::new("smbclient", &[("-U", Behind('%'))]),
+    Command::new("lftp ", &[("-u", Behind(','))]),
+    Command::new("snmpget", &[("-A", Next(0)), ("-X", Next(0))]),
+    Command::new("snmpwalk", &[("-A", Next(0)), ("-X", Next(0))]),
+    Command::new("xfreerdp", &[("/p:", Glued)]),
+    Command::new("schtasks", &[("/rp", Next(0)), ("/RP", Next(0))]),
+    Command::new("net use", &[("/user:", Glued)]),
+    Command::new("nmcli ", &[("password", Next(0))]),
+    Command::new("pdftk", &[("input_pw", Next(0)), ("user_pw", Next(0)), ("owner_pw", Next(0))]),
+    Command::new("rclone", &[("obscure", Next(0)), ("pass", Next(0))]),
+    Command::new("htpasswd", &[("-b", Next(2)), ("-bc", Next(2)), ("-cb", Next(2)), ("-nb", Next(1)), ("-nbB", Next(1))]),
+    Command::new("rabbitmqctl", &[("add_user", Next(1)), ("change_password", Next(1))]),
+    Command::new("wpa_passphrase", &[("wpa_passphrase", Next(1))]),
+    Command::new("sqlplus", &[("sqlplus", Behind('/'))]),
+    Command::new("oracle:thin:", &[("oracle:thin:", Behind('/'))]),
+    Command::new("useradd", &[("-p", Next(0))]),
+    Command::new("usermod", &[("-p", Next(0))]),
+    Command::new("cqlsh", &[("-p", Next(0))]),
+    Command::new("rdesktop", &[("-p", Next(0))]),
+    Command::new("ncftp", &[("-p", Next(0))]),
+    Command::new("az login", &[("-p", Next(0))]),
+    Command::new("oc login", &[("-p", Next(0))]),
 ];
 
 /// The last of these programs that was seen.

@@ -20,6 +20,8 @@ pub(super) struct Found {
     pub(super) spans: Vec<Range<usize>>,
     /// The position from which more text could change the decisions.
     pub(super) undecided: usize,
+    /// Whether nothing announced a secret.
+    pub(super) is_quiet: bool,
 }
 
 /// The most sets of characters. The last run of each is remembered.
@@ -45,6 +47,12 @@ pub(super) struct Scan<'a> {
     pub(super) literals: Programs,
     /// Where the last `kind` of a manifest ends.
     pub(super) last_manifest: usize,
+    /// Where the last `-----END` is.
+    pub(super) last_key_end: usize,
+    /// Where the last key in JSON ends.
+    pub(super) last_jwk: usize,
+    /// Whether text before the last finding was hidden.
+    pub(super) is_unordered: bool,
     /// The next `-----END`: where the search began, and where it was found.
     pub(super) next_end: Option<(usize, Option<usize>)>,
     /// The header that was checked last.
@@ -70,6 +78,9 @@ impl<'a> Scan<'a> {
             passwords: Programs::new(PASSWORDS),
             literals: Programs::new(LITERALS),
             last_manifest: 0,
+            last_jwk: 0,
+            last_key_end: 0,
+            is_unordered: false,
             next_end: None,
             last_header: None,
             next_place: [(1, 0); 3],
@@ -120,6 +131,12 @@ impl<'a> Scan<'a> {
             self.spans.push(start..span.end);
             self.covered = span.end;
         }
+    }
+
+    /// Hides a secret that may stand before others.
+    pub(super) fn hide_anywhere(&mut self, span: Range<usize>) {
+        self.is_unordered = true;
+        self.spans.push(span);
     }
 
     /// Checks an announcement. If the check reaches the end of the text, more text may change its result.
@@ -190,7 +207,7 @@ impl<'a> Scan<'a> {
             Announced::ShortName if end > self.last_name && end > self.covered => {
                 self.check(usize::MAX, |scan| scan.named(end - 1));
             }
-            Announced::Name | Announced::ShortName => {}
+            Announced::Name | Announced::ShortName | Announced::Hunk => {}
             Announced::Key => self.check(start, |scan| scan.private_key(start, end)),
             Announced::Address => self.check(end, |scan| scan.address(end)),
             Announced::Bearer => self.check(end, |scan| scan.bearer(start, end)),
@@ -198,7 +215,10 @@ impl<'a> Scan<'a> {
             Announced::Password => self.check(end, |scan| scan.short_flag(start, end)),
             Announced::Command(command) => self.check(end, |scan| scan.command(command, end)),
             Announced::Literal => self.check(end, |scan| scan.literal(start, end)),
-            Announced::Manifest => self.check(start, |scan| scan.manifest(start, end)),
+            Announced::KeyEnd => self.check(start, |scan| scan.key_end(start, end)),
+            Announced::PrivateLines => self.check(start, |scan| scan.private_lines(start, end)),
+            Announced::Jwk => self.check(start, |scan| scan.jwk(start)),
+            Announced::Piped => self.check(end, |scan| scan.piped(start, end)),
             Announced::Signature => self.check(end, |scan| scan.signature(start, end)),
         }
     }
@@ -208,7 +228,8 @@ impl<'a> Scan<'a> {
 pub(super) fn scan(rules: &Rules, text: &str, more: bool) -> Found {
     let is_quiet = if more { !announces(rules, text, 0) } else { !may_hold_as_it_is(rules, text.as_bytes()) };
     if is_quiet {
-        return Found { spans: Vec::new(), undecided: if more { rules.may_begin(text) } else { text.len() } };
+        let undecided = if more { rules.may_begin(text) } else { text.len() };
+        return Found { spans: Vec::new(), undecided, is_quiet };
     }
     let mut scan = Scan::new(text, more);
     for (announced, start, end) in rules.announcements(text) {
@@ -220,9 +241,9 @@ pub(super) fn scan(rules: &Rules, text: &str, more: bool) -> Found {
     }
     let mut spans = scan.spans;
     // A manifest may hide text before the last finding.
-    if scan.last_manifest > 0 {
+    if scan.is_unordered {
         merge(&mut spans);
     }
     rules.patterns(text, &mut spans);
-    Found { spans, undecided }
+    Found { spans, undecided, is_quiet }
 }

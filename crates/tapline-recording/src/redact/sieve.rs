@@ -14,6 +14,8 @@ pub(super) const OVERLAP: usize = WINDOW - 1;
 const STEP: usize = 16;
 /// The group of escapes that can hide a letter.
 const ESCAPES: usize = 63;
+/// The group of lists of strings.
+const LISTS: usize = 62;
 /// The first group for short announcements, which have one group each while there are any left. The groups before it
 /// are for the others.
 const FIRST_SHORT: usize = 38;
@@ -44,6 +46,8 @@ struct Needle {
 pub(super) enum Passed {
     /// An escape.
     Escape(usize),
+    /// A list of strings.
+    List(usize),
     /// An announcement, with its start and end.
     Announced(Announced, usize, usize),
 }
@@ -58,6 +62,7 @@ impl Sieve {
         }
         let any: Vec<u8> = (0..=255).collect();
         sieve.allow(ESCAPES, [b"\\", b"u/x", &any, &any]);
+        sieve.allow(LISTS, [b"[", b"\"\\", &any, &any]);
         sieve
     }
 
@@ -83,8 +88,8 @@ impl Sieve {
             // Announcements that differ only in case share a group.
             let same = |needle: &Needle| needle.text.len() == text.len() && needle.text[0].eq_ignore_ascii_case(&text[0]);
             let known = (FIRST_SHORT..*short).find(|group| self.groups[*group].iter().any(same));
-            let group = known.unwrap_or((*short).min(ESCAPES - 1));
-            *short = (*short).max(group + 1).min(ESCAPES);
+            let group = known.unwrap_or((*short).min(LISTS - 1));
+            *short = (*short).max(group + 1).min(LISTS);
             group
         } else {
             let windows = text.windows(WINDOW).enumerate().filter(|(_, window)| window.iter().all(is_plain));
@@ -156,6 +161,12 @@ impl Sieve {
             groups &= groups - 1;
             if group == ESCAPES {
                 if check(Passed::Escape(at)) {
+                    return true;
+                }
+                continue;
+            }
+            if group == LISTS {
+                if check(Passed::List(at)) {
                     return true;
                 }
                 continue;

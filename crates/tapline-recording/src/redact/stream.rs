@@ -11,7 +11,8 @@ use tapline_protocol::{Kind, Tape, Value};
 
 use super::alike::Alike;
 use super::glance::{announces, may_hold};
-use super::lines::{Lines, json, trimmed};
+use super::json::json;
+use super::lines::{Lines, trimmed};
 use super::peel::{Escapes, Peeled, find, peel};
 use super::rules::Rules;
 use super::scan::Found;
@@ -281,7 +282,7 @@ impl Block {
         }
         let rules = &redactor.0;
         let seen = if self.is_quiet(rules) {
-            Found { spans: Vec::new(), undecided: rules.may_begin(&self.text) }
+            Found { spans: Vec::new(), undecided: rules.may_begin(&self.text), is_quiet: true }
         } else {
             find(rules, &self.text, more)
         };
@@ -308,7 +309,7 @@ impl Block {
     fn is_quiet(&mut self, rules: &Rules) -> bool {
         let new = self.looked.max(self.base) - self.base;
         let end = self.base + self.text.len();
-        let is_escaped = memchr::memchr(b'\\', &self.text.as_bytes()[new..]).is_some();
+        let is_escaped = memchr::memchr2(b'\\', 0x1b, &self.text.as_bytes()[new..]).is_some();
         if is_escaped || announces(rules, &self.text, new.saturating_sub(OVERLAP)) {
             self.stirred = end;
         }

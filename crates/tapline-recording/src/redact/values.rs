@@ -3,14 +3,15 @@
 
 use std::ops::Range;
 
+use super::beyond::is_mixed;
 use super::floor;
 use super::names::{self, NAME, Name, PROSE, name_around};
 use super::scan::Scan;
 
 /// How much of a value is checked to decide whether it is a secret.
-const HEAD: usize = 256;
+pub(super) const HEAD: usize = 256;
 /// The longest value in quotes or in a header.
-const QUOTED: usize = 16 << 10;
+pub(super) const QUOTED: usize = 16 << 10;
 
 /// Texts before a name whose value follows after a space: `--password VALUE`, `setx PASSWORD VALUE`.
 const FLAGS: &[&str] = &["--", " -", "setx ", "setenv ", "set -x ", "set -gx ", "configure set ", "config set "];
@@ -19,7 +20,7 @@ const OPENSSL: &[&str] = &["-pass ", "-passin ", "-passout "];
 
 /// How name and value are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Joint {
+pub(super) enum Joint {
     /// `name=value`
     Equals,
     /// `name = value`
@@ -36,6 +37,10 @@ enum Joint {
     Tag,
     /// `<string name="name">value</string>`
     Labelled,
+    /// `define('name', 'value')`, `name("value")`
+    Call,
+    /// `| name | value |`
+    Cell,
 }
 
 impl Scan<'_> {
@@ -47,7 +52,13 @@ impl Scan<'_> {
         self.touched |= to == self.bytes.len();
         self.last_name = to;
         let text = self.text;
-        let Some(name) = self.known.name(self.bytes, start..to) else { return self.named_by_two_words(start, to) };
+        if &text[start..to] == "Secret" && names::is_kind(&self.bytes[..start]) {
+            return self.manifest(start..to);
+        }
+        // `;PWD=…` in a connection string, not the variable
+        let is_connection = &text[start..to] == "PWD" && text[..start].ends_with(';') && !text[to..].starts_with("=/");
+        let name = if is_connection { Some(Name::Secret) } else { self.known.name(self.bytes, start..to) };
+        let Some(name) = name else { return self.named_by_two_words(start, to) };
         // `${PASSWORD:-…}`, anywhere.
         if let Some(from) = start.checked_sub(2).filter(|from| self.bytes[*from..].starts_with(b"${")) {
             let end = self.end_of_expansion(from);
@@ -56,7 +67,10 @@ impl Scan<'_> {
             }
             return from;
         }
-        let Some((joint, at)) = self.joint(start, to) else { return self.said(name, start, to) };
+        let Some((joint, at)) = self.joint(start, to) else {
+            let is_pair = self.pair(name, start..to);
+            return if is_pair { start } else { self.said(name, start, to) };
+        };
         if &text[start..to] == "pass" && self.pass_of_openssl(start, joint, at) {
             return at;
         }
@@ -67,14 +81,22 @@ impl Scan<'_> {
                 // In a URL nothing else has such a name.
                 let in_address = joint == Joint::Equals && matches!(self.bytes[..start].last(), Some(b'?' | b'&'));
                 let is_sure = name == Name::Secret || in_address;
+                let (joint, at) = self.behind_type(joint, at);
                 let phrase = if is_sure && joint == Joint::Colon { self.end_of_phrase(start..to, at) } else { None };
                 let span = phrase.map(|end| at..end);
                 if let Some(span) = span.or_else(|| self.value(&text[start..to], is_sure, joint, at)) {
+                    let end = span.end;
                     self.hide(span);
+                    self.new_value(end);
                 }
             }
         }
         at
+    }
+
+    /// Returns the value of a pair that begins here, if it is a secret.
+    pub(super) fn pair_value(&mut self, name: &str, is_sure: bool, is_equal: bool, at: usize) -> Option<Range<usize>> {
+        self.value(name, is_sure, if is_equal { Joint::Equals } else { Joint::Colon }, at)
     }
 
     /// Hides the value in `-passin pass:VALUE`. Returns whether that settles it.
@@ -140,6 +162,9 @@ impl Scan<'_> {
         {
             return Some((Joint::Tag, self.bytes.len() - value.len()));
         }
+        if let Some(found) = self.called(start, to, at, is_quoted) {
+            return Some(found);
+        }
         let joined = at;
         at += self.blanks(at);
         let rest = &self.bytes[at..];
@@ -160,7 +185,9 @@ impl Scan<'_> {
                 self.touched = true;
                 return None;
             }
+            [b'|', ..] if self.is_cell(start) => return Some((Joint::Cell, at + 1)),
             _ if spaced && FLAGS.iter().any(|flag| self.text[..start].ends_with(flag)) => return Some((Joint::Flag, at)),
+            _ if spaced && self.is_configured(start) => return Some((Joint::Flag, at)),
             _ if self.is_netrc(start) => {
                 let blanks = rest.iter().take(HEAD).take_while(|byte| byte.is_ascii_whitespace()).count();
                 return Some((Joint::Netrc, at + blanks));
@@ -192,7 +219,10 @@ impl Scan<'_> {
     }
 
     /// Returns the value that begins here, if it is a secret.
-    fn value(&mut self, name: &str, is_sure: bool, joint: Joint, from: usize) -> Option<Range<usize>> {
+    pub(super) fn value(&mut self, name: &str, is_sure: bool, joint: Joint, from: usize) -> Option<Range<usize>> {
+        if joint == Joint::Cell {
+            return if is_sure { self.cell(from) } else { None };
+        }
         let mut at = from;
         // `$password = ConvertTo-SecureString "…"`
         if let Some(rest) = self.text[at..].strip_prefix("ConvertTo-SecureString ") {
@@ -211,10 +241,29 @@ impl Scan<'_> {
             if let Some(default) = names::default(value) {
                 return is_sure.then(|| begin + default.start..begin + default.end);
             }
-            let is_one = !names::is_placeholder(value) && (is_sure || is_likely(value));
+            let is_meant = if joint == Joint::Call { is_mixed(value) } else { is_sure || is_likely(value) };
+            let is_one = !names::is_placeholder(value) && is_meant;
             // One or two signs are the end of a string that mentions a password.
             let is_rest = value.len() < 3 && !value.bytes().any(|byte| byte.is_ascii_alphanumeric());
             return (is_one && !is_rest).then_some(begin..end);
+        }
+        match (joint, self.bytes.get(at)) {
+            (Joint::Call, _) => return None,
+            (Joint::Json | Joint::Colon, Some(b'[' | b'{')) if is_sure => return self.in_brackets(at),
+            // `Pwd={a;b};`
+            (Joint::Equals, Some(b'{')) if is_sure => {
+                let end = at + memchr::memchr2(b'}', b'\n', &self.bytes[at..self.bytes.len().min(at + HEAD)])?;
+                let is_whole = matches!(self.bytes.get(end + 1), None | Some(b';' | b'"' | b'\'' | b'\n'));
+                let value = &self.text[at + 1..end];
+                let is_one = value.contains(';') || is_likely(value);
+                return (is_whole && is_one && !value.contains(['{', '"', ' '])).then_some(at + 1..end);
+            }
+            // The value is alone on the next line.
+            (Joint::Colon, Some(b'\n')) if is_sure => return self.next_line(at),
+            _ => {}
+        }
+        if is_sure && let Some(literal) = self.literal_of_call(at) {
+            return Some(literal);
         }
         if matches!(joint, Joint::Tag | Joint::Labelled) {
             let is_sure = is_sure && joint == Joint::Tag;
@@ -459,68 +508,6 @@ impl Scan<'_> {
             _ if is_word => true,
             _ => value.len() > 2 && value.bytes().any(|byte| byte.is_ascii_alphanumeric()),
         }
-    }
-
-    /// Hides the credentials in `Authorization: Bearer …` and keeps the scheme.
-    fn authorization(&mut self, from: usize) {
-        let from = from + usize::from(matches!(self.bytes.get(from), Some(b'"' | b'\'')));
-        let end = self.end_of_header(from);
-        let value = &self.text[from..end];
-        let scheme = value.find(' ').unwrap_or(value.len());
-        let rest = value[scheme..].trim_start();
-        let known = [
-            "bearer",
-            "basic",
-            "token",
-            "digest",
-            "negotiate",
-            "ntlm",
-            "apikey",
-            "bot",
-            "aws4-hmac-sha256",
-            "hmac",
-            "key",
-            "jwt",
-        ];
-        let is_known = known.iter().any(|known| value[..scheme].eq_ignore_ascii_case(known));
-        let (begin, end) = match (is_known, rest) {
-            (true, "") => return,
-            (true, rest) => (end - rest.len(), end),
-            (false, _) => (from, from + scheme),
-        };
-        let secret = &self.text[begin..end];
-        if (is_known || is_likely(secret)) && !names::is_placeholder(secret) {
-            self.hide(begin..end);
-        }
-    }
-
-    fn cookie(&mut self, from: usize) {
-        let from = from + usize::from(matches!(self.bytes.get(from), Some(b'"' | b'\'')));
-        let end = self.end_of_header(from);
-        let value = &self.text[from..end];
-        if value.contains('=') && !names::is_placeholder(value) {
-            self.hide(from..end);
-        }
-    }
-
-    /// Returns where a header's value ends: at the end of its line, or at the quote around it.
-    fn end_of_header(&mut self, from: usize) -> usize {
-        if let Some((_, end)) = self.last_header.filter(|(start, end)| (*start..*end).contains(&from)) {
-            self.touched |= end == self.bytes.len();
-            return end;
-        }
-        let rest = &self.bytes[from..self.bytes.len().min(from + QUOTED)];
-        let stops = |at: &usize| match rest[*at] {
-            b'\n' | b'\r' | b'"' | b'\'' | b'`' => true,
-            b'\\' => matches!(rest.get(at + 1), Some(b'n' | b'r' | b'"' | b'\'' | b'\\')),
-            _ => false,
-        };
-        let length = (0..rest.len()).find(stops).unwrap_or(rest.len());
-        self.touched |= from + length == self.bytes.len();
-        let end = from + floor(&self.text[from..], length);
-        let end = from + self.text[from..end].trim_end().len();
-        self.last_header = Some((from, end));
-        end
     }
 }
 

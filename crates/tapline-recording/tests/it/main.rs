@@ -19,4 +19,6 @@ mod redaction_speed;
 #[cfg(test)]
 mod redaction_table;
 #[cfg(test)]
+mod secrets;
+#[cfg(test)]
 mod store;

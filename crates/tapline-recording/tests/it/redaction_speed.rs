@@ -74,6 +74,25 @@ fn hostile_lines_are_looked_at_in_linear_time() {
 }
 
 #[test]
+fn hostile_lists_are_looked_at_in_linear_time() {
+    let redactor = Redactor::default();
+    let keys = "Zm9v1YmFyQm9v".repeat(4);
+    for piece in HOSTILE.iter().copied().chain(["", "\n", "--password", "-p", "name", "Secret", "kty", keys.as_str()]) {
+        assert_linear(piece, |times| {
+            let many = vec![piece; times * SIZE / 8 / (piece.len() + 8)];
+            let nested: Vec<_> =
+                many.iter().map(|piece| serde_json::json!([piece, { "name": piece, "value": piece }])).collect();
+            for json in
+                [serde_json::json!(many), serde_json::json!(nested), serde_json::json!([serde_json::json!(many).to_string()])]
+            {
+                let clean = redactor.line(json.to_string().as_bytes()).into_owned();
+                assert!(serde_json::from_slice::<serde_json::Value>(&clean).is_ok(), "{piece}: JSON stays JSON");
+            }
+        });
+    }
+}
+
+#[test]
 fn ever_new_blocks_are_looked_at_in_linear_time() {
     let whole = "{\"type\":\"user\",\"parent_tool_use_id\":\"a\"}\n";
     assert_linear("new blocks", |times| through((0..1500 * times).map(|index| delta(index, "abc sk-"))));
