@@ -5,7 +5,7 @@
 mod alike;
 mod announced;
 mod args;
-mod beyond;
+mod beside;
 mod class;
 mod flags;
 mod glance;
@@ -28,7 +28,6 @@ mod spans;
 mod stream;
 mod table;
 mod values;
-mod view;
 
 use std::borrow::Cow;
 use std::ops::Range;

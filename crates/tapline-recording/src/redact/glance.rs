@@ -5,11 +5,13 @@ use super::announced::Announced;
 use super::class::{BASE64, BEARER};
 use super::names::{self, LastName, name_around};
 use super::pairs;
-use super::places::KEYS;
 use super::programs::{PASSWORDS, Programs, USERS};
 use super::rules::Rules;
 use super::sieve::Passed;
 use super::table::Part;
+
+/// What a private key is called in its first and last lines.
+pub(super) const KEYS: &[&str] = &["PRIVATE KEY", "OpenVPN Static key", "NKEY SEED"];
 
 /// How far from an announcement it looks.
 const FAR: usize = 512;

@@ -3,11 +3,10 @@
 
 use std::ops::Range;
 
-use super::names::Name;
-use super::scan::Scan;
+use super::class::BEARER;
 
 /// How far apart name and value may be.
-const FAR: usize = 400;
+pub(super) const FAR: usize = 400;
 /// How far from its type the parts of a key in JSON may be.
 const KEY: usize = 8 << 10;
 /// What the name of a pair is called.
@@ -98,14 +97,14 @@ fn values(bytes: &[u8], range: Range<usize>, is_before: bool) -> Option<usize> {
     found
 }
 
-fn behind(bytes: &[u8], from: usize) -> Option<usize> {
+pub(super) fn behind(bytes: &[u8], from: usize) -> Option<usize> {
     // `variable "db_password" {`
     let open = from + bytes[from..].iter().take(4).take_while(|byte| QUOTES.contains(byte) || **byte == b' ').count();
     let from = if bytes.get(open) == Some(&b'{') { open + 1 } else { from };
     values(bytes, from..bytes.len().min(from + FAR), false)
 }
 
-fn before(bytes: &[u8], to: usize) -> Option<usize> {
+pub(super) fn before(bytes: &[u8], to: usize) -> Option<usize> {
     values(bytes, to.saturating_sub(FAR)..to, true)
 }
 
@@ -126,44 +125,10 @@ pub(super) fn private_parts(text: &str, at: usize, last: usize, spans: &mut Vec<
         }
         let skip = |at: usize, what: &[u8]| at + bytes[at..to].iter().take_while(|byte| what.contains(byte)).count();
         let open = skip(skip(colon + 1, SPACE), QUOTES);
-        let length = bytes[open..to].iter().take_while(|byte| super::class::BEARER.has(**byte)).count();
+        let length = bytes[open..to].iter().take_while(|byte| BEARER.has(**byte)).count();
         if length >= 16 {
             spans.push(open..open + length);
         }
     }
     to
-}
-
-impl Scan<'_> {
-    /// Hides the value of the pair whose name stands here. Returns whether there is one.
-    pub(super) fn pair(&mut self, name: Name, place: Range<usize>) -> bool {
-        let Some(key) = called(self.bytes, place.start) else { return false };
-        self.touched |= place.end + FAR > self.bytes.len();
-        let found = behind(self.bytes, place.end).or_else(|| before(self.bytes, key));
-        let Some(at) = found else { return false };
-        if name == Name::Authorization && at > place.end {
-            self.authorization(at);
-            return true;
-        }
-        let is_equal = self.bytes[..at].ends_with(b"=");
-        let name_text = &self.text[place.clone()];
-        if let Some(span) = self.pair_value(name_text, name != Name::Likely, is_equal, at) {
-            self.hide_anywhere(span);
-        }
-        true
-    }
-
-    /// Hides the private parts of a key in JSON.
-    pub(super) fn jwk(&mut self, start: usize) -> usize {
-        let is_key = matches!(self.bytes[..start].last(), Some(b'"' | b'\''));
-        if is_key && start >= self.last_jwk {
-            let mut spans = Vec::new();
-            self.last_jwk = private_parts(self.text, start, self.last_jwk, &mut spans);
-            self.touched |= self.last_jwk == self.bytes.len();
-            for span in spans {
-                self.hide_anywhere(span);
-            }
-        }
-        start
-    }
 }

@@ -1,10 +1,12 @@
 //! Text within text: a JSON string that holds JSON that holds JSON. Each layer of escapes is removed, and positions
 //! found below are mapped back to the text above, so only those bytes are replaced.
 
+mod view;
+
 use super::rules::Rules;
 use super::scan::{Found, scan};
 use super::spans::merge;
-use super::view::{key_without_marks, uncoloured, unprefixed};
+use view::{key_without_marks, uncoloured, unprefixed};
 
 /// A text with one layer of escapes removed.
 #[derive(Debug, Default)]

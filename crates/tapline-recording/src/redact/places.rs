@@ -2,14 +2,11 @@
 
 use super::class::{BASE64, BEARER, DIGIT, TOKEN};
 use super::floor;
-use super::glance::ends_address;
+use super::glance::{KEYS, ends_address};
 use super::keys::KeyLines;
 use super::names;
 use super::scan::Scan;
 use super::values::is_likely;
-
-/// What a private key is called in its first and last lines.
-pub(super) const KEYS: &[&str] = &["PRIVATE KEY", "OpenVPN Static key", "NKEY SEED"];
 
 /// The longest text between `-----BEGIN` and `PRIVATE KEY-----`.
 const TITLE: usize = 80;

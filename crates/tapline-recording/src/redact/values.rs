@@ -1,12 +1,14 @@
 //! Finds where the value after a name really ends: in a shell, YAML, TOML, INI, JSON within text, source code, a
 //! header, `.netrc`, or after a flag.
 
+mod beyond;
+
 use std::ops::Range;
 
-use super::beyond::is_mixed;
 use super::floor;
 use super::names::{self, NAME, Name, PROSE, name_around};
 use super::scan::Scan;
+use beyond::is_mixed;
 
 /// How much of a value is checked to decide whether it is a secret.
 pub(super) const HEAD: usize = 256;

@@ -3,7 +3,9 @@
 
 use std::ops::Range;
 
-use super::peel::Peeled;
+use super::Peeled;
+use crate::redact::class::BASE64;
+use crate::redact::floor;
 
 /// The longest name of a file before a line.
 const PATH: usize = 200;
@@ -19,7 +21,7 @@ impl Peeled {
     }
 
     /// Maps a span to the text above. What the view leaves out stays there, so this may be several spans.
-    pub(super) fn spans_above(&self, span: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+    pub(in crate::redact) fn spans_above(&self, span: Range<usize>) -> impl Iterator<Item = Range<usize>> {
         let first = self.marks.partition_point(|(inner, _)| *inner <= span.start);
         let last = self.marks.partition_point(|(inner, _)| *inner < span.end);
         let cuts: Vec<usize> = self.marks[first..last.max(first)].iter().map(|(inner, _)| *inner).collect();
@@ -34,7 +36,7 @@ impl Peeled {
 }
 
 /// Returns the text without colour codes, if it has any.
-pub(super) fn uncoloured(text: &str) -> Option<Peeled> {
+pub(in crate::redact) fn uncoloured(text: &str) -> Option<Peeled> {
     let bytes = text.as_bytes();
     memchr::memchr(0x1b, bytes)?;
     let mut view = Peeled { text: String::with_capacity(text.len()), ..Peeled::default() };
@@ -48,7 +50,7 @@ pub(super) fn uncoloured(text: &str) -> Option<Peeled> {
             view.skip_to(kept);
             continue;
         };
-        kept = super::floor(text, code + length);
+        kept = floor(text, code + length);
         view.skip_to(kept);
     }
     view.text.push_str(&text[kept..]);
@@ -70,7 +72,7 @@ fn code_length(code: &[u8]) -> Option<usize> {
 }
 
 /// Returns the text without what stands before its lines, if that is anything.
-pub(super) fn unprefixed(text: &str) -> Option<Peeled> {
+pub(in crate::redact) fn unprefixed(text: &str) -> Option<Peeled> {
     let mut is_patch = text.lines().all(|line| line.is_empty() || line.starts_with(['+', '-', ' ', '@', '\\']))
         && text.lines().any(|line| line.starts_with(['+', '-']));
     let (mut view, mut at) = (Peeled::default(), 0);
@@ -148,13 +150,13 @@ fn path(line: &[u8]) -> usize {
 }
 
 /// Finds lines of a private key of which neither the beginning nor the end is there, as a patch near one shows them.
-pub(super) fn key_without_marks(text: &str, spans: &mut Vec<Range<usize>>) {
+pub(in crate::redact) fn key_without_marks(text: &str, spans: &mut Vec<Range<usize>>) {
     let (mut at, mut run, mut is_public) = (0, Vec::new(), false);
     for line in text.split_inclusive('\n').chain(std::iter::once("\n")) {
         let body = line.trim_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ',' | '+'));
         let from = at + line.find(body).unwrap_or(0);
         at += line.len();
-        if is_key_line(body) || !run.is_empty() && body.len() > 3 && body.bytes().all(|byte| super::class::BASE64.has(byte)) {
+        if is_key_line(body) || !run.is_empty() && body.len() > 3 && body.bytes().all(|byte| BASE64.has(byte)) {
             run.push(from..from + body.len());
             continue;
         }
@@ -168,10 +170,10 @@ pub(super) fn key_without_marks(text: &str, spans: &mut Vec<Range<usize>>) {
 }
 
 /// Returns whether a line can be nothing but encoded bytes, as long as the lines of keys are.
-pub(super) fn is_key_line(line: &str) -> bool {
+pub(in crate::redact) fn is_key_line(line: &str) -> bool {
     let has = |is: fn(&u8) -> bool| line.as_bytes().iter().any(is);
     (40..=80).contains(&line.len())
-        && line.bytes().all(|byte| super::class::BASE64.has(byte))
+        && line.bytes().all(|byte| BASE64.has(byte))
         && has(u8::is_ascii_digit)
         && has(u8::is_ascii_lowercase)
         && has(u8::is_ascii_uppercase)

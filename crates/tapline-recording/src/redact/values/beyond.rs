@@ -3,10 +3,11 @@
 
 use std::ops::Range;
 
-use super::floor;
-use super::names::{self, NAME};
-use super::scan::Scan;
-use super::values::{HEAD, Joint, QUOTED, is_likely, is_random};
+use super::{HEAD, Joint, QUOTED, is_likely, is_random};
+use crate::redact::floor;
+use crate::redact::names::{self, NAME};
+use crate::redact::pairs;
+use crate::redact::scan::Scan;
 
 /// Functions that set a variable: `os.Setenv("PASSWORD", "VALUE")`.
 const SETTERS: &str = "set define setenv set_var setproperty putenv put setvariable add append header";
@@ -17,7 +18,7 @@ const TYPE: usize = 48;
 
 impl Scan<'_> {
     /// Skips the type in `const password: string = "VALUE"`.
-    pub(super) fn behind_type(&self, joint: Joint, at: usize) -> (Joint, usize) {
+    pub(in crate::redact) fn behind_type(&self, joint: Joint, at: usize) -> (Joint, usize) {
         let rest = &self.text[at..floor(self.text, at + TYPE)];
         let is_type = |c: char| c.is_ascii_alphanumeric() || "<>&'_[]|?. ".contains(c);
         match rest.find(" = ") {
@@ -27,7 +28,7 @@ impl Scan<'_> {
     }
 
     /// Hides the new value in `password = "OLD" -> "NEW"`.
-    pub(super) fn new_value(&mut self, end: usize) {
+    pub(in crate::redact) fn new_value(&mut self, end: usize) {
         let rest = self.text[end..].trim_start_matches(['\\', '"']);
         if let Some(rest) =
             rest.strip_prefix(" -> ").map(|rest| rest.trim_start_matches('\\')).and_then(|rest| rest.strip_prefix('"'))
@@ -40,7 +41,7 @@ impl Scan<'_> {
 
     /// Returns where a value begins that is the next argument: `define('name', 'value')`, `name("value")`,
     /// `["--name", "value"]`, or the next line of a list in YAML.
-    pub(super) fn called(&mut self, start: usize, to: usize, at: usize, is_quoted: bool) -> Option<(Joint, usize)> {
+    pub(in crate::redact) fn called(&mut self, start: usize, to: usize, at: usize, is_quoted: bool) -> Option<(Joint, usize)> {
         let (text, bytes) = (self.text, self.bytes);
         if bytes.get(to) == Some(&b'(') {
             return text[..start].ends_with('.').then_some((Joint::Call, to + 1));
@@ -66,20 +67,20 @@ impl Scan<'_> {
     }
 
     /// Returns whether this is a cell of a table.
-    pub(super) fn is_cell(&self, start: usize) -> bool {
+    pub(in crate::redact) fn is_cell(&self, start: usize) -> bool {
         self.text[..start].trim_end_matches(['`', '*', '_', '.', ' ']).ends_with('|')
             || self.bytes[..start].iter().rev().take(NAME).take_while(|byte| **byte != b'\n').any(|byte| *byte == b'|')
     }
 
     /// Returns whether the name is a setting of a program: `git config --global a.token VALUE`.
-    pub(super) fn is_configured(&self, start: usize) -> bool {
+    pub(in crate::redact) fn is_configured(&self, start: usize) -> bool {
         let before = &self.text[floor(self.text, start.saturating_sub(NAME))..start];
         let line = &before[before.rfind('\n').map_or(0, |at| at + 1)..];
         line.ends_with('.') && line.contains("config ")
     }
 
     /// Returns the value in one of the next cells of a table.
-    pub(super) fn cell(&mut self, from: usize) -> Option<Range<usize>> {
+    pub(in crate::redact) fn cell(&mut self, from: usize) -> Option<Range<usize>> {
         let mut at = from;
         let line = &self.text[from..floor(self.text, from + 2 * HEAD)];
         for cell in line.lines().next()?.split('|').take(4) {
@@ -94,7 +95,7 @@ impl Scan<'_> {
     }
 
     /// Hides all strings of a list, or the value of an object, behind a name in JSON.
-    pub(super) fn in_brackets(&mut self, from: usize) -> Option<Range<usize>> {
+    pub(in crate::redact) fn in_brackets(&mut self, from: usize) -> Option<Range<usize>> {
         let mut at = from + 1;
         let bytes = self.bytes;
         loop {
@@ -107,7 +108,7 @@ impl Scan<'_> {
                 let colon = end + slashes + 1;
                 let value = self.text.get(colon..)?.trim_start().strip_prefix(':').map(str::trim_start)?;
                 let value = self.text.len() - value.len();
-                let is_value = super::pairs::is_value(&self.text[begin..end]);
+                let is_value = pairs::is_value(&self.text[begin..end]);
                 return if is_value { self.value("token", false, Joint::Json, value) } else { None };
             }
             if begin < end && !names::is_placeholder(&self.text[begin..end]) && end - begin < HEAD {
@@ -118,7 +119,7 @@ impl Scan<'_> {
     }
 
     /// Returns the value below `name:`, if it is alone on its line and further in.
-    pub(super) fn next_line(&mut self, at: usize) -> Option<Range<usize>> {
+    pub(in crate::redact) fn next_line(&mut self, at: usize) -> Option<Range<usize>> {
         let before = &self.bytes[..at];
         let start = memchr::memrchr(b'\n', &before[at.saturating_sub(HEAD)..]).map_or(0, |found| at - at.min(HEAD) + found + 1);
         let indent = |from: usize| self.bytes[from..].iter().take(HEAD).take_while(|byte| **byte == b' ').count();
@@ -133,7 +134,7 @@ impl Scan<'_> {
     }
 
     /// Returns the literal in `String::from("VALUE")`.
-    pub(super) fn literal_of_call(&mut self, at: usize) -> Option<Range<usize>> {
+    pub(in crate::redact) fn literal_of_call(&mut self, at: usize) -> Option<Range<usize>> {
         let path =
             self.bytes[at..].iter().take(TYPE).take_while(|byte| byte.is_ascii_alphanumeric() || b"_:.".contains(byte)).count();
         let called = &self.text[at..at + path];
@@ -150,7 +151,7 @@ impl Scan<'_> {
 }
 
 /// Returns whether this looks like nothing but a secret, or at least mixes capitals, lower case and digits.
-pub(super) fn is_mixed(value: &str) -> bool {
+pub(in crate::redact) fn is_mixed(value: &str) -> bool {
     let has = |is: fn(&u8) -> bool| value.as_bytes().iter().any(is);
     let is_mix = has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase) && value.len() > 10;
     is_mix && is_likely(value) || is_random(value)
