@@ -1,6 +1,7 @@
 //! Python functions that answer what the agent asks. The question goes to Python, which hands the answer over from wherever it
 //! runs the function; who is not answered, or gets an exception, is answered by the runner's own rules for callbacks that fail.
 
+use std::collections::BTreeMap;
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,7 +11,8 @@ use pyo3::types::PyDict;
 use tapline::protocol::Read as _;
 use tapline::runner::Raised;
 use tapline::{
-    Agent, ElicitationReply, HookEvent, HookReply, Json, Permission, PermissionUpdate, Tool, ToolResult, ToolServer,
+    Agent, ElicitationReply, HookEvent, HookReply, Inquiry, InquiryAnswers, Json, Permission, PermissionQuestion,
+    PermissionUpdate, Tool, ToolResult, ToolServer,
 };
 use tokio::sync::oneshot;
 
@@ -106,7 +108,7 @@ pub(crate) fn answer(agent: Agent, key: &str, value: &Bound<'_, PyAny>, asker: O
             let key = key.to_owned();
             agent.on_permission(move |question| {
                 let answer = asker.clone().ask(key.clone(), raw(&question.request));
-                async move { permission(&answer.await) }
+                async move { permission(&answer.await, &question) }
             })
         }
         "on_elicitation" => {
@@ -187,7 +189,14 @@ fn items(json: Option<Json>) -> Vec<Json> {
     items.flatten().unwrap_or_default()
 }
 
-fn permission(answer: &Json) -> Permission {
+fn permission(answer: &Json, question: &PermissionQuestion) -> Permission {
+    if let Some(answers) = given(answer, "answers").and_then(|answers| answers.to::<BTreeMap<String, Vec<String>>>().ok()) {
+        let answers: InquiryAnswers = answers.into_iter().collect();
+        if let Some(mistake) = Inquiry::mistake(&question.inquiries(), &answers) {
+            raise(format!("gave answers that do not fit: {mistake}"));
+        }
+        return question.answered(&answers);
+    }
     if answer.text_of("behavior").as_deref() == Some("allow") {
         let remember = items(answer.get("updatedPermissions"));
         let remember = remember.iter().filter_map(|update| update.with(PermissionUpdate::read).flatten()).collect();

@@ -14,6 +14,7 @@ import atexit
 from . import _native, step
 from ._answers import (
     Allow,
+    Answers,
     CanUseTool,
     Deny,
     HookFunction,
@@ -65,6 +66,7 @@ from ._session import Message, RunningTurn, Session, SessionError, TurnReport
 
 __all__ = [
     "Allow",
+    "Answers",
     "CanUseTool",
     "Conversation",
     "ConversationTurn",

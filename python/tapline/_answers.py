@@ -31,8 +31,16 @@ class Deny:
     behavior: Literal["deny"] = "deny"
 
 
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What the agent asks the user (`AskUserQuestion`) has these answers: for each question of `input["questions"]` the label of an option, several, or words of your own."""
+
+    answers: Mapping[str, str | Sequence[str]]
+    behavior: Literal["allow"] = "allow"
+
+
 class PermissionAnswer(Protocol):
-    """What answers a permission question: `Allow`, `Deny`, or the result classes of the official SDK."""
+    """What answers a permission question: `Allow`, `Deny`, `Answers`, or the result classes of the official SDK."""
 
     @property
     def behavior(self) -> str: ...
@@ -209,6 +217,8 @@ def answer(key: str, value: object) -> str:
 def _permission(value: object) -> dict[str, Any]:
     if isinstance(value, bool):
         return {"behavior": "allow" if value else "deny"}
+    if isinstance(value, Answers):
+        return {"behavior": "allow", "answers": {asked: [one] if isinstance(one, str) else list(one) for asked, one in value.answers.items()}}
     behavior = getattr(value, "behavior", None)
     if behavior == "allow":
         updates: list[Any] = getattr(value, "updated_permissions", None) or []

@@ -76,6 +76,28 @@ def test_a_hundred_sessions_at_once_each_asked_twenty_times(agent: Make) -> None
     assert threads() == []
 
 
+def test_what_the_agent_asks_the_user_is_answered_with_options(agent: Make) -> None:
+    def offers(*labels: str) -> list[dict[str, str]]:
+        return [{"label": label, "description": ""} for label in labels]
+
+    questions = [
+        {"question": "Which colour?", "header": "Colour", "multiSelect": False, "options": offers("Red", "Blue")},
+        {"question": "Which sizes?", "header": "Size", "multiSelect": True, "options": offers("S", "M", "L")},
+    ]
+    asking = ASKING.replace('"Bash", "input": {"command": f"{who} {n}"}', f'"AskUserQuestion", "input": {{"questions": {questions!r}}}')
+    assert asking != ASKING
+
+    def choose(tool: str, input: dict[str, Any], context: tapline.PermissionContext) -> tapline.PermissionAnswer:
+        assert tool == "AskUserQuestion" and [one["question"] for one in input["questions"]] == ["Which colour?", "Which sizes?"]
+        return tapline.Answers({"Which colour?": "my own: green", "Which sizes?": ["S", "L"]})
+
+    told, _ = drive(agent(asking), "w 1", can_use_tool=choose)
+    assert told["w-0"]["behavior"] == "allow" and told["w-0"]["updatedInput"]["questions"] == questions
+    assert told["w-0"]["updatedInput"]["answers"] == {"Which colour?": "my own: green", "Which sizes?": "S, L"}
+    told, _ = drive(agent(asking), "w 1", can_use_tool=lambda *_: tapline.Answers({"Which colour?": ["Red", "Blue"]}))
+    assert told["w-0"]["behavior"] == "deny" and "answers that do not fit: “Which colour?” needs one answer" in told["w-0"]["message"]
+
+
 def test_a_callback_that_returns_nonsense_denies(agent: Make, caplog: pytest.LogCaptureFixture) -> None:
     told, _ = drive(agent(ASKING), "w 1", can_use_tool=lambda *_: "yes")
     assert "can_use_tool must return Allow, Deny or a bool, not str" in told["w-0"]["message"]

@@ -24,7 +24,7 @@ use tapline_recording::{Recording, Redactor, attempt_folder};
 use crate::args::run::Pushed;
 use crate::features::{self, Feature};
 use crate::output;
-pub(crate) use page::{Asks, Page, PageCommand, PageQueue};
+pub(crate) use page::{Asks, Page, PageAnswer, PageCommand, PageQueue};
 
 /// The variable with the server's token.
 pub(crate) const TOKEN: &str = "TAPLINE_PUSH_TOKEN";

@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
 use serde_json::Value;
+use tapline_protocol::Moment;
 use tokio::sync::watch;
 
-use crate::row::now;
+use crate::row::{OpenQuestion, now, written};
 
 /// A run that did not ask for this long, in milliseconds, is not there any more. It asks at least every 20 seconds.
 const THERE: u64 = 40_000;
-/// How many commands wait for a run.
+/// How many commands, and how many answers, are remembered of a run.
 const MOST: usize = 64;
 
 /// A command.
@@ -23,15 +24,62 @@ pub(crate) struct Command {
     what: Value,
 }
 
-/// What waits for one run.
+/// A question was answered here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Given {
+    /// `allowed`, `refused` or `answered`.
+    pub(crate) how: &'static str,
+    pub(crate) at: Moment,
+}
+
+impl Given {
+    pub(crate) fn told(self) -> String {
+        format!("{} on the page at {}", self.how, written(self.at).unwrap_or_default())
+    }
+}
+
+/// Why a command is not given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotGiven {
+    /// Nobody takes it.
+    OutOfReach,
+    /// Somebody answered the question before.
+    Answered(Given),
+}
+
+/// What one run was told, and whether it is there.
 #[derive(Debug, Default)]
 struct Line {
+    /// The last commands. Those that arrived stay until others take their places: whoever reads them changes nothing.
     commands: VecDeque<Command>,
-    newest: u64,
+    /// The number of the last command that somebody read.
+    told: u64,
+    /// The questions that were answered here.
+    answers: VecDeque<(String, Given)>,
     /// When the run asked last, in milliseconds since 1970.
     asked: u64,
     /// Whether its agent takes messages.
     takes_messages: bool,
+}
+
+impl Line {
+    fn newest(&self) -> u64 {
+        self.commands.back().map_or(0, |command| command.n)
+    }
+
+    fn push(&mut self, what: Value) -> Result<(), NotGiven> {
+        // The first of them was never read, so nobody is there.
+        if self.commands.len() >= MOST {
+            if self.commands.front().is_some_and(|first| first.n > self.told) {
+                return Err(NotGiven::OutOfReach);
+            }
+            self.commands.pop_front();
+        }
+        // Numbers begin with the time, so that those of an earlier server are never mistaken for these.
+        let n = if self.commands.is_empty() { now().as_millis() } else { self.newest() + 1 };
+        self.commands.push_back(Command { n, what });
+        Ok(())
+    }
 }
 
 /// What waits for all runs, by the names under which they are pushed.
@@ -62,33 +110,61 @@ impl Controls {
         self.with(|lines| lines.get(run).is_some_and(|line| line.takes_messages))
     }
 
-    /// Gives a run a command. Returns `false` if nobody takes it.
-    pub(crate) fn give(&self, run: &str, what: Value) -> bool {
-        if !self.reaches(run) {
-            return false;
-        }
-        let is_given = self.with(|lines| {
-            let Some(line) = lines.get_mut(run).filter(|line| line.commands.len() < MOST) else { return false };
-            line.newest += 1;
-            line.commands.push_back(Command { n: line.newest, what });
-            true
-        });
-        self.news.send_modify(|news| *news += 1);
-        is_given
+    /// Gives a run a command.
+    pub(crate) fn give(&self, run: &str, what: Value) -> Result<(), NotGiven> {
+        self.with_line(run, |line| line.push(what))
     }
 
-    /// Notes that a run asks, and returns its commands after this one. Those before it have arrived.
-    pub(crate) fn take(&self, run: &str, after: u64, takes_messages: bool) -> Vec<Command> {
+    /// Gives a run the answer to a question. The first answer counts.
+    pub(crate) fn answer(&self, run: &str, question: &str, how: &'static str, what: Value) -> Result<(), NotGiven> {
+        self.with_line(run, |line| {
+            if let Some((_, given)) = line.answers.iter().find(|(known, _)| known == question) {
+                return Err(NotGiven::Answered(*given));
+            }
+            line.push(what)?;
+            if line.answers.len() >= MOST {
+                line.answers.pop_front();
+            }
+            line.answers.push_back((question.to_owned(), Given { how, at: now() }));
+            Ok(())
+        })
+    }
+
+    /// Returns how a question of a run was answered here.
+    pub(crate) fn answered(&self, run: &str, question: &str) -> Option<Given> {
+        let found = |line: &Line| line.answers.iter().find(|(known, _)| known == question).map(|(_, given)| *given);
+        self.with(|lines| lines.get(run).and_then(found))
+    }
+
+    /// Notes which questions of a run were answered here: the agent may take a while to go on.
+    pub(crate) fn note_answers(&self, run: &str, questions: &mut [OpenQuestion]) {
+        for question in questions {
+            question.answered = self.answered(run, &question.id).map(|given| given.how);
+        }
+    }
+
+    fn with_line(&self, run: &str, tell: impl FnOnce(&mut Line) -> Result<(), NotGiven>) -> Result<(), NotGiven> {
+        if !self.reaches(run) {
+            return Err(NotGiven::OutOfReach);
+        }
+        let told = self.with(|lines| lines.get_mut(run).map_or(Err(NotGiven::OutOfReach), tell));
+        self.news.send_modify(|news| *news += 1);
+        told
+    }
+
+    /// Notes that a run asks, and returns its commands after this one. They are not forgotten: whoever else asks takes nothing away. A number
+    /// that no command has is one of another server: then all of them are new.
+    pub(crate) fn read(&self, run: &str, after: u64, takes_messages: bool) -> Vec<Command> {
         self.with(|lines| {
             // Runs that are gone leave nothing behind.
             let time = now().as_millis();
             lines.retain(|_, line| time.saturating_sub(line.asked) < 10 * THERE);
             let line = lines.entry(run.to_owned()).or_default();
             (line.asked, line.takes_messages) = (time, takes_messages);
-            // After a new start, the server counts on from what the run has.
-            line.newest = line.newest.max(after);
-            line.commands.retain(|command| command.n > after);
-            line.commands.iter().cloned().collect()
+            let newest = line.newest();
+            let after = if after > newest { 0 } else { after };
+            line.told = newest;
+            line.commands.iter().filter(|command| command.n > after).cloned().collect()
         })
     }
 
@@ -104,36 +180,75 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_run_gets_its_own_commands_until_it_has_them() {
-        let controls = Controls::new(true);
-        let (one, other) = ("one", "other");
-        assert!(!controls.give(one, json!({"command": "stop"})), "nobody asks");
-        assert!(controls.take(one, 0, false).is_empty() && controls.take(other, 0, false).is_empty());
-        assert!(controls.reaches(one) && controls.give(one, json!({"command": "stop"})));
-        let told = |commands: Vec<Command>| serde_json::to_string(&commands).unwrap();
-        let stop = r#"[{"n":1,"command":"stop"}]"#;
-        assert_eq!(told(controls.take(one, 0, false)), stop);
-        assert_eq!(told(controls.take(one, 0, false)), stop, "the answer may have been lost");
-        assert_eq!(
-            (told(controls.take(one, 1, true)), told(controls.take(other, 0, false))),
-            ("[]".to_owned(), "[]".to_owned())
-        );
+    fn told(commands: &[Command]) -> Vec<&Value> {
+        commands.iter().map(|command| &command.what).collect()
     }
 
     #[test]
-    fn a_new_server_counts_on_from_what_the_run_has() {
+    fn a_run_gets_its_own_commands_and_reading_them_takes_nothing_away() {
         let controls = Controls::new(true);
-        let run = "one";
-        assert!(controls.take(run, 7, false).is_empty());
-        assert!(controls.give(run, json!({"command": "stop"})));
-        assert_eq!(controls.take(run, 7, false).iter().map(|command| command.n).collect::<Vec<_>>(), [8]);
+        let (one, other) = ("one", "other");
+        let stop = json!({"command": "stop"});
+        assert_eq!(controls.give(one, stop.clone()), Err(NotGiven::OutOfReach), "nobody asks");
+        assert!(controls.read(one, 0, false).is_empty() && controls.read(other, 0, false).is_empty());
+        assert!(controls.reaches(one));
+        controls.give(one, stop.clone()).unwrap();
+        let first = controls.read(one, 0, false);
+        assert_eq!(told(&first), [&stop]);
+        // Somebody else looks, with any number.
+        for after in [first[0].n, first[0].n + 1, u64::MAX] {
+            controls.read(one, after, false);
+        }
+        assert_eq!(told(&controls.read(one, 0, false)), [&stop], "the answer may have been lost");
+        assert!(controls.read(one, first[0].n, true).is_empty() && controls.read(other, 0, false).is_empty());
+        // The next one arrives, whatever numbers others named.
+        controls.give(one, json!({"command": "interrupt"})).unwrap();
+        let next = controls.read(one, first[0].n, false);
+        assert_eq!(told(&next), [&json!({"command": "interrupt"})]);
+        assert_eq!(next[0].n, first[0].n + 1);
+    }
+
+    #[test]
+    fn a_run_takes_the_commands_of_a_new_server() {
+        let controls = Controls::new(true);
+        for of_another in [7, u64::MAX] {
+            assert!(controls.read("run", of_another, false).is_empty());
+        }
+        controls.give("run", json!({"command": "stop"})).unwrap();
+        for of_another in [7, u64::MAX] {
+            assert_eq!(controls.read("run", of_another, false).len(), 1);
+        }
+    }
+
+    #[test]
+    fn the_first_answer_counts() {
+        let controls = Controls::new(true);
+        controls.read("run", 0, false);
+        controls.answer("run", "q", "refused", json!({"command": "answer", "decision": "deny"})).unwrap();
+        let Err(NotGiven::Answered(given)) = controls.answer("run", "q", "allowed", json!({})) else {
+            panic!("it was answered")
+        };
+        assert!(given.told().starts_with("refused on the page at "), "{}", given.told());
+        assert_eq!(controls.answered("run", "q"), Some(given));
+        assert_eq!((controls.answered("run", "p"), controls.answered("other", "q")), (None, None));
+        assert_eq!(controls.read("run", 0, false).len(), 1);
+    }
+
+    #[test]
+    fn what_nobody_reads_is_not_piled_up() {
+        let controls = Controls::new(true);
+        controls.read("run", 0, false);
+        let given = (0..2 * MOST).filter(|_| controls.give("run", json!({})).is_ok()).count();
+        assert_eq!(given, MOST);
+        controls.read("run", 0, false);
+        assert!((0..MOST).all(|_| controls.give("run", json!({})).is_ok()), "those that were read make room");
+        assert_eq!(controls.read("run", 0, false).len(), MOST);
     }
 
     #[test]
     fn without_permission_nothing_is_given() {
         let controls = Controls::new(false);
-        controls.take("one", 0, false);
-        assert!(!controls.reaches("one") && !controls.give("one", json!({})));
+        controls.read("one", 0, false);
+        assert!(!controls.reaches("one") && controls.give("one", json!({})).is_err());
     }
 }

@@ -11,9 +11,10 @@ use tapline_session::Step;
 use tapline_session::otlp::{AgentSpan, Spans};
 use tapline_session::render::html::{self, Card, Cards};
 
-use crate::row::{Details, Origin, Row, StepRow, TokenSums, now, written};
+use crate::questions::Questions;
+use crate::row::{Details, Origin, Row, StepRow, TokenSums, cut, now, written};
 use crate::spool::Spool;
-use crate::track::{Track, agent_name, cut};
+use crate::track::{Track, agent_name};
 
 /// How many records are read before others have their turn.
 const SLICE: usize = 500;
@@ -117,6 +118,21 @@ impl std::fmt::Debug for Follower {
 struct Decision {
     request_id: String,
     ruling: String,
+    #[serde(default)]
+    by: String,
+}
+
+impl Decision {
+    /// Says how the question was decided, and by whom.
+    fn how(&self) -> String {
+        let ruling = if self.ruling == "allow" { "allowed" } else { "refused" };
+        match self.by.as_str() {
+            "rule" => format!("{ruling} by a rule"),
+            "deadline" => "refused, because nobody answered in time".to_owned(),
+            "withdrawn" => "withdrawn by the agent".to_owned(),
+            _ => format!("{ruling} where the session runs"),
+        }
+    }
 }
 
 /// What a slice of reading changed.
@@ -136,7 +152,7 @@ impl Follower {
         let open = if grows && !has_ended { Source::follow } else { Source::open };
         let source = open(file.opens(), SourceOptions::default()).map_err(io::Error::other)?;
         let source = if recording.is_some() && grows { source.timed_by(now) } else { source };
-        let mut track = Track::default();
+        let mut track = Track::new(spools.to_owned());
         let mut label = None;
         if let Some(recording) = &recording {
             track.folder.clone_from(&recording.meta.cwd);
@@ -220,14 +236,14 @@ impl Follower {
 
     /// Notes how questions were decided that the stream shows as open. The recording says it before the call has its result.
     fn hear_decisions(&mut self, changed: &mut Changed) {
-        let open = self.track.open_requests();
+        let open = self.track.questions.ids();
         let recording = self.file.recording.as_deref().filter(|_| !open.is_empty());
         let Some(recording) = recording.and_then(|folder| Recording::open(folder).ok()) else { return };
         for decision in recording.decisions() {
             let decided = serde_json::from_str::<Decision>(decision.as_str()).ok();
-            if let Some(Decision { request_id, ruling }) = decided.filter(|decided| open.contains(&decided.request_id)) {
-                self.track.note_decision(&request_id);
-                changed.steps.extend(self.cards.note_decision(&request_id, ruling == "allow"));
+            if let Some(decision) = decided.filter(|decided| open.contains(&decided.request_id)) {
+                self.track.questions.settle(&decision.request_id, &decision.how());
+                changed.steps.extend(self.cards.note_decision(&decision.request_id, decision.ruling == "allow"));
             }
         }
     }
@@ -353,6 +369,11 @@ impl Follower {
         self.lines.len() + self.spool.kept() + self.cards.kept() + self.track.kept()
     }
 
+    /// Returns what the agent asks.
+    pub(crate) fn questions(&self) -> &Questions {
+        &self.track.questions
+    }
+
     /// Returns what the side panel shows.
     pub(crate) fn details(&self) -> Details {
         Details { ending: self.ending.clone(), ..self.track.details() }
@@ -392,7 +413,7 @@ impl Follower {
             updated_at: track.last.or(track.first).and_then(written),
             source: self.origin,
             steps: self.spool.len(),
-            questions: track.questions(),
+            questions: track.questions.rows(),
             controllable: false,
             messages: false,
             earlier,

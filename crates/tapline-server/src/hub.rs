@@ -327,11 +327,14 @@ impl Hub {
         let archived = self.shelf.row(&id);
         let run = live.run().filter(|run| !follower.has_ended() && self.controls.reaches(run));
         let (controllable, messages) = (run.is_some(), run.is_some_and(|run| self.controls.takes_messages(&run)));
-        let row = match archived.as_deref() {
+        let mut row = match archived.as_deref() {
             // The first part of a session says little about how it stands.
             Some(archived) if !follower.is_current => Row { steps: follower.len(), ..archived.clone() },
             archived => Row { controllable, messages, ..follower.row(&id, archived) },
         };
+        if let Some(run) = live.run() {
+            self.controls.note_answers(&run, &mut row.questions);
+        }
         let mut told = locked(&live.told);
         let (time, is_same) = (now().as_millis(), *told.row == row);
         let can_wait = told.row.differs_in_numbers(&row) && time.saturating_sub(told.at) < NUMBERS;

@@ -30,6 +30,7 @@ mod hub;
 mod ingest;
 mod metrics;
 mod otlp;
+mod questions;
 mod routes;
 mod row;
 mod secret;

@@ -33,6 +33,7 @@ pub(crate) fn table() -> Vec<Route> {
         ("get", "/api/v1/sessions/{id}", get(sessions::one)),
         ("get", "/api/v1/sessions/{id}/steps", get(sessions::steps)),
         ("get", "/api/v1/sessions/{id}/events", get(events::session)),
+        ("get", "/api/v1/sessions/{id}/questions/{question}", get(control::question)),
         ("get", "/api/v1/sessions/{id}/download", get(archive::download)),
         ("get", "/api/v1/events", get(events::list)),
         ("get", "/api/v1/search", get(archive::search)),

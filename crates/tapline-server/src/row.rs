@@ -3,7 +3,11 @@
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
-use tapline_protocol::Moment;
+use tapline_protocol::{Json, Moment};
+use tapline_session::Inquiry;
+
+/// How many characters of a title are shown.
+const TITLE: usize = 300;
 
 /// A session in the list.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -101,12 +105,33 @@ pub(crate) struct Now {
 }
 
 /// A question that waits for a person.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct OpenQuestion {
     pub(crate) id: String,
+    /// An answer names it, too: it says what was shown to whoever answers.
+    pub(crate) digest: String,
     pub(crate) tool: String,
+    /// The beginning of what it asks, on one line.
     pub(crate) summary: String,
     pub(crate) since: Option<String>,
+    /// How many bytes the whole input has, and about how many lines.
+    pub(crate) size: usize,
+    pub(crate) lines: usize,
+    /// Whether it is answered with options.
+    pub(crate) has_options: bool,
+    /// All of it, if it is small. A larger one is asked for.
+    pub(crate) text: Option<QuestionText>,
+    /// How it was answered here, until the agent goes on.
+    pub(crate) answered: Option<&'static str>,
+}
+
+/// All that a question asks.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct QuestionText {
+    pub(crate) tool: String,
+    pub(crate) input: Json,
+    /// What can be chosen, if it is answered with options.
+    pub(crate) options: Vec<Inquiry>,
 }
 
 /// Tokens by price class.
@@ -192,4 +217,9 @@ pub(crate) fn written_ms(millis: u64) -> Option<String> {
 /// Returns the time.
 pub(crate) fn now() -> Moment {
     Moment::from_millis(Timestamp::now().as_millisecond().max(0).cast_unsigned())
+}
+
+/// Returns as much of a text as a row shows: whoever writes it does not decide how large the list is.
+pub(crate) fn cut(text: &str) -> String {
+    text.chars().take(TITLE).collect()
 }

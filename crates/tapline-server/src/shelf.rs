@@ -18,8 +18,7 @@ use tapline_session::otlp::Measures;
 
 use crate::follower::SessionFile;
 use crate::ingest;
-use crate::row::{Origin, Row, State, StateKind, TokenSums, now, written_ms};
-use crate::track::cut;
+use crate::row::{Origin, Row, State, StateKind, TokenSums, cut, now, written_ms};
 
 /// How many runs that were pushed are looked at where only some folders are watched. The one that was pushed to longest ago makes place; what
 /// it cost still counts.

@@ -1,26 +1,22 @@
 //! What the steps of a session add up to while they arrive: how it stands, what it does, its turns, sub-agents and calls. Memory is bounded.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::path::PathBuf;
 
 use serde_json::Value;
 use tapline_protocol::Moment;
 use tapline_session::render::html::Card;
-use tapline_session::step::{Call, CallAnswer, Question, Step, Task, Turn, What};
+use tapline_session::step::{Call, CallAnswer, Step, Task, Turn, What};
 use tapline_session::text::one_line;
 use tapline_session::{Category, Outcome, Verdict, is_of_person, parse_moment};
 
-use crate::row::{AgentRow, Details, Now, OpenQuestion, SpanRow, State, StateKind, TokenSums, TurnRow, now, written};
+use crate::questions::Questions;
+use crate::row::{AgentRow, Details, Now, SpanRow, State, StateKind, TokenSums, TurnRow, cut, now, written};
 
 /// How many calls, turns, sub-agents and so on are remembered of one session.
 const MOST: usize = 16_384;
 /// How many names of tools are told apart.
 const NAMES: usize = 1_024;
-/// How many open questions are remembered: all of them are in the row.
-const QUESTIONS: usize = 64;
-/// How many characters of a title are shown.
-const TITLE: usize = 300;
-/// How many characters of a question are shown. A person decides by them.
-const SUMMARY: usize = 8_192;
 /// A session that does nothing for this long, in milliseconds, is silent.
 const SILENT: u64 = 2 * 60 * 1_000;
 /// A call that has no result for this long will have none.
@@ -40,7 +36,7 @@ pub(crate) struct Track {
     context: (u64, Option<u64>),
     standing: Standing,
     calls: HashMap<String, OpenCall>,
-    questions: Vec<Asked>,
+    pub(crate) questions: Questions,
     turns: Vec<TurnRow>,
     /// The turn that has not ended, and whether the agent has said something in it.
     turn: Option<OpenTurn>,
@@ -94,13 +90,12 @@ struct OpenTurn {
     at: Option<usize>,
 }
 
-#[derive(Debug)]
-struct Asked {
-    question: Question,
-    since: Option<Moment>,
-}
-
 impl Track {
+    /// Begins with nothing. Large questions go to a file in this folder.
+    pub(crate) fn new(folder: PathBuf) -> Self {
+        Self { questions: Questions::new(folder), ..Self::default() }
+    }
+
     /// Takes a step, and what the page shows of it: the first of the cards that it made or changed.
     #[expect(clippy::match_same_arms, reason = "what is left out is named; only a kind that is new falls to the wildcard")]
     pub(crate) fn accept(&mut self, step: &Step, card: Option<&Card>) {
@@ -119,7 +114,7 @@ impl Track {
             });
             self.context.0 = used.filter(|used| *used > 0).unwrap_or(self.context.0);
         }
-        self.hear_answers(step);
+        self.questions.hear(step);
         if let Some((parent, card)) = card.and_then(|card| Some((card.parent?, card))) {
             self.note_agent(step, parent, card.n);
         }
@@ -163,9 +158,7 @@ impl Track {
                     self.stand(StateKind::Running, time, None);
                 }
             }
-            What::Question(question) if self.questions.len() < QUESTIONS && question.kind == "can_use_tool" => {
-                self.questions.push(Asked { question: question.clone(), since: time });
-            }
+            What::Question(question) if question.kind == "can_use_tool" => self.questions.ask(question, time),
             What::Task(task) => self.task(task),
             // None of them says how the session stands: results of unknown calls, items that are told otherwise, too, what was withdrawn or
             // denied, hooks, other questions, errors that do not end a turn, and what people need not see.
@@ -226,37 +219,6 @@ impl Track {
             let state = if task.status == "completed" { "finished" } else { "failed" };
             state.clone_into(&mut self.agents[*at].state);
         }
-    }
-
-    /// Notes which questions are answered, by what follows them.
-    fn hear_answers(&mut self, step: &Step) {
-        match &step.what {
-            What::Answer(answer) => {
-                let about = answer.name.as_ref().zip(answer.title.as_ref()).map(|(name, title)| format!("{name} {title}"));
-                let is_open = |asked: &Asked| asked.question.about == about;
-                match self.questions.iter().position(is_open) {
-                    Some(at) => drop(self.questions.remove(at)),
-                    // Its call was not seen.
-                    None if self.questions.len() == 1 => self.questions.clear(),
-                    None => {}
-                }
-            }
-            What::Turn(_) | What::Prompt { .. } => self.questions.clear(),
-            // The main agent goes on only when it has its answers.
-            What::Text(_) | What::Call(_) if step.parent.is_none() => self.questions.clear(),
-            // What else happens, a sub-agent's steps among it, answers nothing. `KINDS` says that every kind was thought of.
-            _ => {}
-        }
-    }
-
-    /// Returns the ids of the questions that are open.
-    pub(crate) fn open_requests(&self) -> HashSet<String> {
-        self.questions.iter().filter_map(|asked| asked.question.request_id.clone()).collect()
-    }
-
-    /// Notes that a question was decided: the agent goes on.
-    pub(crate) fn note_decision(&mut self, request: &str) {
-        self.questions.retain(|asked| asked.question.request_id.as_deref() != Some(request));
     }
 
     fn stand(&mut self, kind: StateKind, since: Option<Moment>, message: Option<String>) {
@@ -394,10 +356,9 @@ impl Track {
     pub(crate) fn state(&self) -> State {
         let Standing { kind, since, message } = &self.standing;
         let quiet = |limit: u64| self.last.is_none_or(|last| now().millis_since(last).is_some_and(|ms| ms > limit));
+        let open = self.questions.since();
         let (kind, since) = match kind {
-            StateKind::Running if !self.questions.is_empty() => {
-                (StateKind::Waiting, self.questions.first().and_then(|asked| asked.since))
-            }
+            StateKind::Running if open.is_some() => (StateKind::Waiting, open.flatten()),
             StateKind::Running if quiet(if self.calls.is_empty() { SILENT } else { IN_CALL }) => (StateKind::Silent, self.last),
             kind => (*kind, *since),
         };
@@ -410,17 +371,6 @@ impl Track {
         let open = self.calls.values().max_by_key(|call| call.n)?;
         let OpenCall { name, doing, title, .. } = open;
         Some(Now { tool: name.clone(), summary: one_line(&format!("{doing} {title}")), since: open.time.and_then(written) })
-    }
-
-    /// Returns the questions that wait for a person.
-    pub(crate) fn questions(&self) -> Vec<OpenQuestion> {
-        let told = |asked: &Asked| OpenQuestion {
-            id: asked.question.request_id.clone().unwrap_or_default(),
-            tool: cut(asked.question.about.as_deref().unwrap_or_default().split([' ', ':', '(']).next().unwrap_or_default()),
-            summary: asked.question.about.as_deref().unwrap_or_default().chars().take(SUMMARY).collect(),
-            since: asked.since.and_then(written),
-        };
-        self.questions.iter().map(told).collect()
     }
 
     /// Returns which share of the context is used.
@@ -445,7 +395,7 @@ impl Track {
     #[cfg(test)]
     pub(crate) fn kept(&self) -> usize {
         let maps = self.calls.len() + self.behind.len() + self.agent_at.len();
-        maps + self.questions.len() + self.turns.len() + self.agents.len() + self.spans.len() + self.names.len()
+        maps + self.questions.kept() + self.turns.len() + self.agents.len() + self.spans.len() + self.names.len()
     }
 
     /// Returns what the side panel shows.
@@ -462,11 +412,6 @@ impl Track {
 
 fn short(text: &str) -> String {
     one_line(&cut(text.trim()))
-}
-
-/// Returns as much of a text as a row shows: whoever writes it does not decide how large the list is.
-pub(crate) fn cut(text: &str) -> String {
-    text.chars().take(TITLE).collect()
 }
 
 /// Returns the name of the sub-agent that the call at this step started.

@@ -152,7 +152,8 @@ function become(old, fresh) {
   const now = listeners.get(fresh);
   for (const [type, listener] of now ?? []) listen(old, type, listener);
   for (const type of [...listeners.get(old)?.keys() ?? []]) if (!now?.has(type)) listen(old, type, () => {});
-  keep(old, fresh);
+  // What is long, or has a state of its own, is put in once by whoever made the element.
+  if (!old.hasAttribute('data-own')) keep(old, fresh);
 }
 
 /** Writes an attribute if it differs. @param {Element} element @param {string} name @param {string} value */
@@ -193,16 +194,24 @@ export async function copy(button, text) {
   setTimeout(() => update(button, before), 1500);
 }
 
+/** A tab that nobody sees has no frames. Its title is seen all the same, so a task waits this long for a frame, in milliseconds. */
+const FRAME = 200;
+
 /**
  * Runs a task at most once a frame.
  * @param {() => void} task
  */
 export function framed(task) {
-  let asked = 0;
+  let asked = false;
+  const run = () => {
+    if (!asked) return;
+    asked = false;
+    task();
+  };
   return () => {
-    asked ||= requestAnimationFrame(() => {
-      asked = 0;
-      task();
-    });
+    if (asked) return;
+    asked = true;
+    requestAnimationFrame(run);
+    setTimeout(run, FRAME);
   };
 }

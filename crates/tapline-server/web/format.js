@@ -48,6 +48,12 @@ export function short(count) {
   return (count / 1e9).toFixed(1) + 'G';
 }
 
+/** @param {number} size */
+export function bytes(size) {
+  if (size < 1000) return countOf(size, 'byte');
+  return size < 999_500 ? `${(size / 1000).toFixed(size < 9950 ? 1 : 0)} kB` : `${(size / 1e6).toFixed(1)} MB`;
+}
+
 /** @param {number} count */
 export function whole(count) {
   return wholes.format(count);

@@ -12,6 +12,8 @@ import { nowOf } from './row.js';
 
 /** How often the panel's numbers are read again while things happen. */
 const PANEL_EVERY = 2000;
+/** How often a tab that nobody sees asks how its session stands. */
+const UNSEEN_EVERY = 5000;
 
 /** @implements {View} */
 export class SessionView {
@@ -33,6 +35,9 @@ export class SessionView {
     this.stream = null;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     this.pausing = undefined;
+    /** @type {ReturnType<typeof setInterval> | undefined} */
+    this.looking = undefined;
+    this.drawn = false;
     // One stream for each tab: a browser opens few connections to one host.
     store.close();
     this.talk = new Conversation(id, {
@@ -45,8 +50,7 @@ export class SessionView {
     this.newest = h('button', { type: 'button', class: 'newest', hidden: true, onclick: () => this.talk.newest() });
     this.asked = h('div', { class: 'asked' });
     this.problem = h('p', { class: 'problem', role: 'alert', hidden: true });
-    this.others = h('p', { class: 'others', hidden: true });
-    this.foot = h('div', { class: 'foot' }, this.problem, this.asked, this.others);
+    this.foot = h('div', { class: 'foot' }, this.problem, this.asked);
     this.panel = h('aside', { class: 'panel', 'aria-label': 'About this session', id: 'panel' });
     this.more = h('button', { type: 'button', class: 'more', 'aria-expanded': 'false', 'aria-controls': 'panel', onclick: () => this.unfold() });
     this.root = h('div', { class: 'session-view' }, this.head,
@@ -64,6 +68,7 @@ export class SessionView {
     this.stream?.close();
     this.talk.close();
     clearTimeout(this.pausing);
+    clearInterval(this.looking);
   }
 
   async open() {
@@ -112,8 +117,12 @@ export class SessionView {
   /** A tab that nobody sees keeps no connection: a browser has few for one host, and every tab would take one. */
   seen() {
     if (!this.stream) return;
-    if (document.hidden) this.stream.close();
-    else if (this.stream.ending.signal.aborted) this.follow(this.stream.last);
+    clearInterval(this.looking);
+    if (document.hidden) {
+      this.stream.close();
+      // Its title still says whether somebody is needed.
+      this.looking = setInterval(() => this.readSession().catch(() => { /* It asks again. */ }), UNSEEN_EVERY);
+    } else if (this.stream.ending.signal.aborted) this.follow(this.stream.last);
   }
 
   /** @param {Row} row */
@@ -147,7 +156,7 @@ export class SessionView {
 
   /** @param {Session} session */
   draw(session) {
-    document.title = `${session.questions.length > 0 ? '(1) ' : ''}${titleOf(session)} · tapline`;
+    document.title = `${session.questions.length > 0 ? `(${session.questions.length}) ` : ''}${titleOf(session)} · tapline`;
     const now = isLive(session) ? nowOf(session) : [];
     update(this.head,
       h('a', { class: 'back', href: '/', 'aria-label': 'Back to all sessions' }, '←'),
@@ -163,20 +172,19 @@ export class SessionView {
     update(this.more, panelLine(session));
     this.drawAsked(session);
     this.drawComposer(session);
+    this.drawn = true;
   }
 
   /** @param {Session} session */
   drawAsked(session) {
-    const more = session.questions.length - 1;
     showQuestion(this.asked, session, true);
-    update(this.others, more > 0 && `${whole(more)} more after this one.`);
-    this.others.hidden = more <= 0;
   }
 
   /** @param {Session} session */
   drawComposer(session) {
     const wanted = session.controllable && session.messages;
-    if (wanted === Boolean(this.composer)) return;
+    // It stands below the buttons of a question, which do not move while it is open.
+    if (wanted === Boolean(this.composer) || (this.drawn && session.questions.length > 0)) return;
     this.composer?.remove();
     this.composer = undefined;
     if (!wanted) return;

@@ -7,13 +7,15 @@ import { get, sessionLink } from './api.js';
 import { h, put, update, visible } from './dom.js';
 import { clock, exactMoney, isLive, money, needsPerson, percent, shareOf, updated, when, whole } from './format.js';
 import { arrange, parse } from './filter.js';
-import { answerKey } from './question.js';
+import { answerKey, sizeOf } from './question.js';
 import { COLUMNS, rowNode } from './row.js';
 import { Virtual } from './virtual.js';
 
 const HITS = 6;
 /** When sessions cost more than before, the sum of the day is asked for after so many milliseconds. */
 const RECOUNT = 10_000;
+/** A new order alone waits for so many milliseconds after the one before. */
+const REORDER = 3000;
 const narrow = matchMedia('(max-width: 760px)');
 
 /** @param {Item} item @returns {item is Row} */
@@ -21,15 +23,8 @@ function isRow(item) {
   return 'id' in item;
 }
 
-/** Heights of the rows; style.css makes what is in them fit. @returns {(item: Item) => number} */
-function heights() {
-  const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
-  const [asks, more, plain] = narrow.matches ? [10.9, 7.25, 5.75] : [6.4, 3.75, 3.75];
-  return (item) => {
-    if (!isRow(item)) return 2.75 * rem;
-    return (item.questions.length > 0 ? asks : isLive(item) || item.state.message ? more : plain) * rem;
-  };
-}
+/** Rows that ask, in rem: the whole question is in them, and scrolls if it is longer. */
+const ASKS = { small: [12, 16.5], medium: [17, 21], large: [23, 28] };
 
 /** @implements {View} */
 export class SessionsView {
@@ -54,6 +49,13 @@ export class SessionsView {
 
     this.tiles = h('div', { class: 'tiles' });
     this.today = h('span');
+    /** @type {{ id: string, size: 'small' | 'medium' | 'large', question: string }[]} rows that asked, in their places: see `hold` */
+    this.slots = [];
+    /** @type {Item[]} what is shown, and when it was put in order */
+    this.last = [];
+    this.ordered = 0;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.calming = undefined;
     /** @type {number | null} what all sessions cost when that was last looked at */
     this.counted = null;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -71,7 +73,7 @@ export class SessionsView {
     /** @type {Virtual<Item>} */
     this.list = new Virtual(this.body, {
       key: (item) => (isRow(item) ? item.id : 'group ' + item.group),
-      heights,
+      heights: () => this.heights(),
       gap: () => (narrow.matches ? 8 : 0),
       node: (item, old) => (isRow(item) ? this.row(item, old) : this.group(item, old)),
     });
@@ -112,14 +114,80 @@ export class SessionsView {
     clearInterval(this.timer);
     clearTimeout(this.counting);
     clearTimeout(this.pausing);
+    clearTimeout(this.calming);
   }
 
   rows() {
     return this.list.all.filter(isRow);
   }
 
+  /** Heights of the rows; style.css makes what is in them fit. @returns {(item: Item) => number} */
+  heights() {
+    const rem = parseFloat(getComputedStyle(document.documentElement).fontSize), phone = narrow.matches ? 1 : 0;
+    const [more, plain] = phone ? [7.25, 5.75] : [3.75, 3.75], slots = new Map(this.slots.map(({ id, size }) => [id, size]));
+    return (item) => {
+      if (!isRow(item)) return 2.75 * rem;
+      const size = slots.get(item.id);
+      return (size ? ASKS[size][phone] : isLive(item) || item.state.message ? more : plain) * rem;
+    };
+  }
+
+  /**
+   * No button moves while its question is open, whatever happens to others: rows that ask stay in the order in which they came, and one that
+   * has its answer keeps its place until none below it asks.
+   * @param {Item[]} all
+   * @returns {Item[]}
+   */
+  hold(all) {
+    const { rows } = this.store, questionOf = (/** @type {string} */ id) => rows.get(id)?.questions[0];
+    this.slots = this.slots.filter(({ id }) => rows.has(id));
+    const last = this.slots.findLastIndex(({ id }) => questionOf(id));
+    this.slots.length = last + 1;
+    for (const item of all) {
+      const question = isRow(item) && item.questions[0];
+      if (question && !this.slots.some(({ id }) => id === item.id)) this.slots.push({ id: item.id, size: sizeOf(question), question: question.id });
+    }
+    // Below the last one, nothing asks: it may become as tall as its next question.
+    const end = this.slots.at(-1), next = end && questionOf(end.id);
+    if (end && next && next.id !== end.question) Object.assign(end, { size: sizeOf(next), question: next.id });
+    if (!end) return all;
+    const held = new Set(this.slots.map(({ id }) => id));
+    const groups = [{ group: 'Needs you', rows: this.slots.map(({ id }) => /** @type {Row} */ (rows.get(id))) }];
+    for (const item of all) {
+      if (isRow(item)) held.has(item.id) || groups[groups.length - 1].rows.push(item);
+      else if (item.group !== 'Needs you') groups.push({ group: item.group, rows: [] });
+    }
+    return groups.filter((group) => group.rows.length > 0).flatMap(({ group, rows: some }) => [{ group, count: some.length }, ...some]);
+  }
+
+  /**
+   * Many sessions are heard of every second. If nothing but their order changes, it is made anew only now and then: what moves cannot be pressed.
+   * @param {Item[]} all
+   * @returns {Item[]}
+   */
+  calm(all) {
+    const keyOf = (/** @type {Item} */ item) => isRow(item) ? item.id : item.group;
+    /** @type {Map<string, string>} */
+    const places = new Map();
+    const each = (/** @type {Item[]} */ items, /** @type {(id: string, group: string) => boolean} */ look) => {
+      let group = '';
+      return items.every((item) => isRow(item) ? look(item.id, group) : (group = item.group));
+    };
+    clearTimeout(this.calming);
+    this.calming = undefined;
+    const wait = this.ordered + REORDER - Date.now();
+    each(this.last, (id, group) => Boolean(places.set(id, group)));
+    if (wait <= 0 || this.last.length !== all.length || !each(all, (id, group) => places.get(id) === group)) {
+      this.ordered = Date.now();
+      return this.last = all;
+    }
+    this.calming = setTimeout(() => this.draw(), wait);
+    const fresh = new Map(all.map((item) => [keyOf(item), item]));
+    return this.last = this.last.map((item) => fresh.get(keyOf(item)) ?? item);
+  }
+
   draw() {
-    const all = arrange(this.store.rows.values(), parse(this.input.value), this.order, this.backwards);
+    const all = this.calm(this.hold(arrange(this.store.rows.values(), parse(this.input.value), this.order, this.backwards)));
     const rows = all.filter(isRow);
     // The first question is one key away. One that comes later does not take the place of another.
     if (this.selected === null || !this.store.rows.has(this.selected)) this.selected = rows.find(needsPerson)?.id ?? null;
@@ -202,6 +270,8 @@ export class SessionsView {
   }
 
   filtered() {
+    this.slots = [];
+    this.ordered = 0;
     const text = this.input.value.trim();
     history.replaceState(null, '', text ? `/?q=${encodeURIComponent(text)}` : '/');
     scrollTo(0, 0);
@@ -255,6 +325,8 @@ export class SessionsView {
   sort(order, again) {
     this.backwards = again && !this.backwards;
     this.order = order;
+    this.slots = [];
+    this.ordered = 0;
     this.drawHeads();
     this.draw();
     /** @type {HTMLElement | null} */ (this.heads.querySelector('button.on'))?.focus();

@@ -5,8 +5,18 @@ export type StateKind = 'running' | 'waiting' | 'limited' | 'finished' | 'failed
 export interface State { kind: StateKind; since: string | null; until: string | null; message: string | null }
 /** `summary` is a phrase for people; code in it stands between backticks: running `make`. */
 export interface Now { tool: string; summary: string; since: string | null }
-/** `summary` begins with the tool: Bash `make deploy`. */
-export interface Question { id: string; tool: string; summary: string; since: string | null }
+/** Something that a person is asked, with options or to be answered in words of their own. */
+export interface Inquiry { question: string; header: string; options: { label: string; description: string; preview?: string }[]; several: boolean }
+/** All that a question asks. */
+export interface QuestionText { tool: string; input: Record<string, unknown>; options: Inquiry[] }
+/**
+ * `summary` is the beginning of what is asked: Bash `make deploy`. An answer names id and digest, so that it answers what was shown. `text` is all of it; a
+ * large one is asked for. `answered`: how it was answered on a page, until the agent goes on.
+ */
+export interface Question {
+  id: string; digest: string; tool: string; summary: string; since: string | null; size: number; lines: number; has_options: boolean;
+  text: QuestionText | null; answered: 'allowed' | 'refused' | 'answered' | null;
+}
 export interface Tokens { input: number; output: number; cache_read: number; cache_write: number }
 
 /** A session as the list shows it. */

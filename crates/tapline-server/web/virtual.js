@@ -2,9 +2,12 @@
 // screen, so focus and selection stay where they are while everything around changes.
 
 import { framed } from './dom.js';
+import { unsettle } from './still.js';
 
 /** How far beyond the screen rows exist. */
 const MARGIN = 600;
+/** A mouse that was not moved for so many milliseconds rests, and the list goes on. */
+const RESTING = 1000;
 
 /**
  * @template T
@@ -35,7 +38,16 @@ export class Virtual {
     this.pinned = null;
     /** @type {T[] | null} what comes when the pointer is released: no row moves away under a pressed one */
     this.held = null;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this.resting = undefined;
+    /** Whether rows move because the list changes, and not because somebody scrolls. */
+    this.changing = false;
+    /** Where the list begins in the document. */
+    this.offset = NaN;
     this.later = framed(() => this.draw());
+    // What stands above the list may grow, and moves all of it.
+    this.sizes = new ResizeObserver(() => this.unsettleMoved());
+    this.sizes.observe(document.body);
     this.ending = new AbortController();
     const { signal } = this.ending;
     addEventListener('scroll', this.later, { passive: true, signal });
@@ -44,15 +56,34 @@ export class Virtual {
     root.addEventListener('pointerdown', ({ button }) => { if (button === 0) this.held ??= this.all; }, { signal });
     // The click comes right after the release.
     for (const type of ['pointerup', 'pointercancel']) addEventListener(type, () => setTimeout(() => this.release()), { signal });
+    // Somebody who moves the mouse over the list is about to press something.
+    root.addEventListener('pointermove', ({ pointerType, buttons }) => {
+      if (pointerType !== 'mouse' || buttons !== 0) return;
+      this.held ??= this.all;
+      clearTimeout(this.resting);
+      this.resting = setTimeout(() => this.release(), RESTING);
+    }, { passive: true, signal });
+    root.addEventListener('pointerdown', () => clearTimeout(this.resting), { signal });
+    root.addEventListener('pointerleave', ({ buttons }) => { if (buttons === 0) this.release(); }, { signal });
   }
 
   close() {
+    clearTimeout(this.resting);
     this.ending.abort();
+    this.sizes.disconnect();
+  }
+
+  /** Rows that have moved with the whole list take no press for a moment. */
+  unsettleMoved() {
+    const offset = this.root.getBoundingClientRect().top + scrollY, moved = Math.abs(offset - this.offset) > 1;
+    this.offset = offset;
+    if (moved) for (const { node } of this.shown.values()) unsettle(node);
   }
 
   release() {
     const { held } = this;
     this.held = null;
+    clearTimeout(this.resting);
     if (held && !this.ending.signal.aborted) this.set(held);
   }
 
@@ -65,6 +96,7 @@ export class Virtual {
       this.draw();
       return;
     }
+    this.changing = this.all.length > 0;
     this.all = all;
     this.tops = new Float64Array(all.length + 1);
     const height = this.how.heights();
@@ -75,6 +107,8 @@ export class Virtual {
     });
     this.root.style.height = top + 'px';
     this.draw();
+    this.changing = false;
+    this.unsettleMoved();
   }
 
   /** The item at this height. @param {number} y */
@@ -111,6 +145,7 @@ export class Virtual {
       const item = this.all[at], id = key(item), old = this.shown.get(id);
       const element = old && old.item === item ? old.node : node(item, old?.node ?? null);
       const [top, bottom] = [this.tops[at], this.tops[at + 1] - gap];
+      if (this.changing && old?.top !== top) unsettle(element);
       // What is as it was is not written again: that would cost a layout.
       if (old?.at !== at) element.setAttribute('aria-rowindex', String(at + 2));
       if (old?.top !== top) element.style.top = top + 'px';

@@ -35,6 +35,7 @@ pub mod exit;
 mod fold;
 mod format;
 mod host;
+mod inquiry;
 mod ledger;
 pub mod otlp;
 mod pattern;
@@ -57,6 +58,7 @@ pub use agents::is_of_person;
 pub use fold::{CodexPart, Fold, ItemEntry, LineCounts, Rejected, SessionFacts, StreamStats, Summary, TurnCounts};
 pub use format::StreamFormat;
 pub use host::{Host, earlier_run};
+pub use inquiry::{Inquiry, InquiryAnswers, InquiryOption};
 pub use ledger::{Basis, Ledger, ModelTotals, TokenCounts};
 pub use report::{
     CallEntry, Collector, GetError, OrphanEntry, PartialTexts, Report, ResultEntry, Run, SessionEntry, TaskEntry, Tools,

@@ -529,6 +529,15 @@ pub struct Question {
     pub kind: String,
     /// What it is about, on one line.
     pub about: Option<String>,
+    /// The tool, if it asks whether one may run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// The whole input of the call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input: Option<Json>,
+    /// The id of the call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_use_id: Option<String>,
 }
 
 /// A tool that is still running.

@@ -80,8 +80,8 @@ pub use tapline_runner::{
     Update, ask,
 };
 pub use tapline_session::{
-    Advice, Category, Collector, Ending, Fold, Ledger, Outcome, Report, Run, Step, StreamFormat, Summary, TokenCounts, Verdict,
-    Warning, What, check_path, get,
+    Advice, Category, Collector, Ending, Fold, Inquiry, InquiryAnswers, InquiryOption, Ledger, Outcome, Report, Run, Step,
+    StreamFormat, Summary, TokenCounts, Verdict, Warning, What, check_path, get,
 };
 
 pub use tapline_session::permission::{Permissions, Rule, Ruling};

@@ -9,6 +9,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use serde_json::Value;
 use tapline_http::BlockingClient;
 use tapline_runner::{Control, Permission, PermissionQuestion};
+use tapline_session::InquiryAnswers;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{BACKOFF, Target};
@@ -20,12 +21,32 @@ pub(crate) enum PageCommand {
     Answer {
         /// The id of the question.
         question: String,
-        answer: Permission,
+        answer: PageAnswer,
     },
     /// A message to the agent.
     Message(String),
     /// The turn must end.
     Interrupt,
+}
+
+/// What somebody answered on the page.
+#[derive(Debug)]
+pub(crate) enum PageAnswer {
+    Allow,
+    Deny(String),
+    /// What was chosen or said for each question.
+    Answers(InquiryAnswers),
+}
+
+impl PageAnswer {
+    /// Returns the answer to this question.
+    pub(crate) fn permission(self, question: &PermissionQuestion) -> Permission {
+        match self {
+            Self::Allow => Permission::allow(),
+            Self::Deny(why) => Permission::deny(why),
+            Self::Answers(answers) => question.answered(&answers),
+        }
+    }
 }
 
 /// Who takes what is asked for on the page. A stop is a signal to this program, whatever it does.
@@ -73,8 +94,15 @@ pub(super) fn obey(client: &BlockingClient, target: &Target, run: &Mutex<String>
 }
 
 fn answer_of(command: &Value) -> PageCommand {
-    let message = command["message"].as_str().unwrap_or("denied on the page of tapline serve");
-    let answer = if command["decision"] == "allow" { Permission::allow() } else { Permission::deny(message) };
+    let texts =
+        |chosen: &Value| chosen.as_array().into_iter().flatten().filter_map(|one| Some(one.as_str()?.to_owned())).collect();
+    let answer = match (command["decision"].as_str(), command["answers"].as_object()) {
+        (Some("allow"), None) => PageAnswer::Allow,
+        (Some("allow"), Some(all)) => {
+            PageAnswer::Answers(all.iter().map(|(question, chosen)| (question.clone(), texts(chosen))).collect())
+        }
+        _ => PageAnswer::Deny(command["message"].as_str().unwrap_or("denied on the page of tapline serve").to_owned()),
+    };
     PageCommand::Answer { question: command["question"].as_str().unwrap_or_default().to_owned(), answer }
 }
 
@@ -86,13 +114,13 @@ fn signal(signal: Signal) {
 #[derive(Debug, Default)]
 pub(crate) struct Asks {
     /// Questions of the agent that wait for an answer.
-    open: Mutex<HashMap<String, oneshot::Sender<Permission>>>,
+    open: Mutex<HashMap<String, (PermissionQuestion, oneshot::Sender<Permission>)>>,
     /// The agent that runs, if it takes messages.
     agent: Mutex<Option<Control>>,
 }
 
 impl Asks {
-    fn open(&self) -> MutexGuard<'_, HashMap<String, oneshot::Sender<Permission>>> {
+    fn open(&self) -> MutexGuard<'_, HashMap<String, (PermissionQuestion, oneshot::Sender<Permission>)>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -110,7 +138,7 @@ impl Asks {
         let asks = Arc::clone(self);
         let asked = move |question: PermissionQuestion| {
             let (answer, answered) = oneshot::channel();
-            asks.open().insert(question.id, answer);
+            asks.open().insert(question.id.clone(), (question, answer));
             async move { answered.await.unwrap_or_else(|_| Permission::deny("nobody answered")) }
         };
         agent.on_permission(asked).answer_within(within)
@@ -126,7 +154,8 @@ impl Page for Asks {
         match command {
             PageCommand::Answer { question, answer } => {
                 // Whoever asked may have given up.
-                let _ = self.open().remove(&question).map(|asked| asked.send(answer));
+                let asked = self.open().remove(&question);
+                let _ = asked.map(|(question, reply)| reply.send(answer.permission(&question)));
             }
             // If the agent has ended meanwhile, nobody reads it.
             PageCommand::Message(text) => drop(self.agent().as_ref().map(|agent| agent.send(text))),

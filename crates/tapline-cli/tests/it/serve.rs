@@ -266,6 +266,14 @@ say '{"type":"result","subtype":"success","is_error":false,"result":"'$told'","s
 cat >/dev/null
 "#;
 
+/// Allows what is asked, as it is shown.
+fn allow(serving: &Serving) {
+    let open = &serving.json("/api/v1/sessions/asking")["questions"][0];
+    let body = serde_json::json!({"question": open["id"], "digest": open["digest"], "decision": "allow"}).to_string();
+    let answer = serving.ask("POST", "/api/v1/sessions/asking/answer", &bearer(), &body).unwrap();
+    assert_eq!(answer.0, 200, "{answer:?}");
+}
+
 #[test]
 fn a_question_of_a_run_is_answered_on_the_page() {
     let home = Home::new();
@@ -282,10 +290,7 @@ fn a_question_of_a_run_is_answered_on_the_page() {
         let row = serving.ask("GET", "/api/v1/sessions/asking", &bearer(), "").map(|(_, row)| row).unwrap_or_default();
         row.contains("\"kind\":\"waiting\"") && row.contains("\"controllable\":true")
     });
-    let answer = serving
-        .ask("POST", "/api/v1/sessions/asking/answer", &bearer(), "{\"question\":\"q-1\",\"decision\":\"allow\"}")
-        .unwrap();
-    assert_eq!(answer.0, 200, "{answer:?}");
+    allow(&serving);
     let ended = ran(asking.wait_with_output().unwrap());
     assert_eq!((ended.code, ended.out.as_str()), (0, "allowed\n"), "{ended:?}");
     // Whoever stops a run on the page sees its end there.
@@ -319,8 +324,7 @@ fn a_run_that_is_recorded_and_pushed_on_one_machine_is_one_session() {
             && rows[0]["controllable"] == true
             && rows[0]["state"]["kind"] == "waiting"
     });
-    let body = "{\"question\":\"q-1\",\"decision\":\"allow\"}";
-    assert_eq!(serving.ask("POST", "/api/v1/sessions/asking/answer", &bearer(), body).unwrap().0, 200);
+    allow(&serving);
     let ended = ran(run.wait_with_output().unwrap());
     assert_eq!((ended.code, ended.out.as_str()), (0, "allowed\n"), "{ended:?}");
     wait_until("it has ended, and is still one", || {
@@ -387,8 +391,7 @@ fn a_chat_from_a_script_is_answered_on_the_page() {
     wait_until("it waits for somebody, who can answer", || {
         row()["state"]["kind"] == "waiting" && row()["controllable"] == true && row()["messages"] == true
     });
-    let body = "{\"question\":\"q-1\",\"decision\":\"allow\"}";
-    assert_eq!(serving.ask("POST", "/api/v1/sessions/asking/answer", &bearer(), body).unwrap().0, 200);
+    allow(&serving);
     let ended = ran(asking.wait_with_output().unwrap());
     assert_eq!((ended.code, ended.out.as_str()), (0, "allowed\n"), "{ended:?}");
     // Nobody answers: no.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tapline_protocol::control::{CanUseTool, PermissionReply, PermissionUpdate};
 use tapline_protocol::{Json, Read};
+use tapline_session::Inquiry;
 use tapline_session::permission::{Decision, Permissions, Ruling};
 
 use super::callback::{Callback, Failed, guarded};
@@ -27,6 +28,29 @@ pub struct PermissionQuestion {
 }
 
 impl PermissionQuestion {
+    /// Returns what the agent asks the user, if its tool does that: questions with options. Answer them with
+    /// [`PermissionQuestion::answered`]; a plain [`Permission::allow`] would tell the agent that nobody answered.
+    pub fn inquiries(&self) -> Vec<Inquiry> {
+        Inquiry::of(&self.tool, &self.input).unwrap_or_default()
+    }
+
+    /// Answers what the agent asks the user: each question, and what was chosen or said.
+    ///
+    /// ```
+    /// # async fn pick(question: tapline_runner::PermissionQuestion) -> tapline_runner::Permission {
+    /// let asked = question.inquiries();
+    /// let first = |asked: &tapline_session::Inquiry| (asked.question.clone(), vec![asked.options[0].label.clone()]);
+    /// if asked.is_empty() {
+    ///     tapline_runner::Permission::deny("only questions are answered")
+    /// } else {
+    ///     question.answered(&asked.iter().map(first).collect::<Vec<_>>())
+    /// }
+    /// # }
+    /// ```
+    pub fn answered(&self, answers: &[(String, Vec<String>)]) -> Permission {
+        Permission::allow_with(Inquiry::answered(&self.input, answers))
+    }
+
     /// Returns what the agent suggests to remember, so that it need not ask again.
     pub fn suggestions(&self) -> Vec<PermissionUpdate> {
         self.request.permission_suggestions.iter().filter_map(|json| json.with(PermissionUpdate::read).flatten()).collect()
@@ -95,7 +119,12 @@ pub(super) async fn settle(
         Some(rules) => decide(rules, &tool, input.as_ref(), places, within).await,
         None => Decision { ruling: Ruling::Ask, rule: None, reason: None },
     };
-    let Decision { ruling, mut rule, reason } = decision.clone();
+    let Decision { mut ruling, mut rule, reason } = decision.clone();
+    // A rule may let the agent ask a person. It cannot answer for that person.
+    if ruling == Ruling::Allow && callback.is_some() && input.as_ref().is_some_and(|input| Inquiry::of(&tool, input).is_some())
+    {
+        ruling = Ruling::Ask;
+    }
     let tool_use_id = request.tool_use_id.clone();
     let (answer, by) = match (ruling, callback) {
         (Ruling::Allow, _) => (Permission::allow(), SettledBy::Rule),

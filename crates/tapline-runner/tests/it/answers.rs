@@ -327,6 +327,25 @@ async fn a_name_that_was_used_before_has_no_turn() {
     assert_eq!(scripted.said().iter().filter(|line| line["type"] == "user").count(), 1);
 }
 
+/// A rule lets the agent ask. Only a person can answer.
+#[tokio::test]
+async fn what_the_agent_asks_a_person_is_answered_by_one_and_not_by_a_rule() {
+    let questions = json!([{"question": "Which?", "multiSelect": true, "options": [{"label": "A"}, {"label": "B"}]}]);
+    let request =
+        json!({"subtype": "can_use_tool", "tool_name": "AskUserQuestion", "input": {"questions": questions}}).to_string();
+    let choose = |question: PermissionQuestion| async move {
+        let inquiries = question.inquiries();
+        assert!(inquiries[0].several && inquiries[0].options[1].label == "B");
+        question.answered(&[("Which?".to_owned(), vec!["B".to_owned(), "my own".to_owned()])])
+    };
+    for tool in ["AskUserQuestion", "*"] {
+        let rules = toml::from_str::<Permissions>(&format!("allow = [{{ tool = \"{tool}\" }}]")).unwrap();
+        let (answer, _) = asked_once(&request, |agent| agent.permissions(rules).on_permission(choose)).await;
+        let input = &answer["response"]["updatedInput"];
+        assert_eq!((&input["answers"], &input["questions"]), (&json!({"Which?": "B, my own"}), &questions), "{tool}: {answer}");
+    }
+}
+
 /// Two hundred sessions at once, fifty questions each, all open at the same time: every answer reaches its own question.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_sessions_are_asked_fifty_questions_each() {

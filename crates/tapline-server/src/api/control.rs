@@ -1,5 +1,6 @@
 //! Control of runs that tapline drives, if the server was told to allow it: answers to questions, messages, interrupt, stop.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,13 +10,17 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json as value};
+use tapline_session::{Inquiry, InquiryAnswers};
 
 use super::json;
 use super::push::{read, refused};
 use super::sessions::opened;
 use crate::app::{App, Shared, blocking};
+use crate::controls::NotGiven;
 use crate::error::ApiError;
-use crate::hub::Live;
+use crate::hub::{Live, locked};
+use crate::questions::Questions;
+use crate::row::OpenQuestion;
 
 /// How long a run that asks waits for a command.
 const WAIT: Duration = Duration::from_secs(20);
@@ -25,15 +30,47 @@ const LARGEST: usize = 256 << 10;
 #[derive(Debug, Deserialize)]
 struct Answer {
     question: String,
+    digest: String,
     decision: Decision,
     message: Option<String>,
+    answers: Option<BTreeMap<String, Chosen>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Decision {
     Allow,
     Deny,
+}
+
+/// What was chosen or said.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Chosen {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl Chosen {
+    fn all(self) -> Vec<String> {
+        match self {
+            Self::One(one) => vec![one],
+            Self::Several(several) => several,
+        }
+    }
+}
+
+/// Says all that a question asks.
+pub(crate) async fn question(State(app): Shared, Path((id, question)): Path<(String, String)>) -> Result<Response, ApiError> {
+    let live = opened(&app, id).await?;
+    blocking(move || {
+        let follower = locked(&live.follower);
+        let whole = follower.questions().whole(&question).map_err(|error| ApiError::internal(&error))?;
+        let Some((row, text)) = whole else { return Err(not_open(&live, follower.questions(), &question)) };
+        drop(follower);
+        json(&OpenQuestion { text: Some(text), ..row })
+    })
+    .await
 }
 
 /// Answers a question of a run.
@@ -46,21 +83,77 @@ pub(crate) async fn answer(
     let (live, run) = run(&app, id).await?;
     let bytes = read(&app, &headers, body, LARGEST).await?;
     let wrong = |_| {
-        ApiError::bad("The body is not JSON like {\"question\": \"ID\", \"decision\": \"allow\"}; a decision is allow or deny.")
+        ApiError::bad(
+            "The body is not JSON like {\"question\": \"ID\", \"digest\": \"…\", \"decision\": \"allow\"}; a decision is allow or deny, and the digest is \
+             that of the question that you saw: get the session.",
+        )
     };
-    let Answer { question, decision, message } = serde_json::from_slice(&bytes).map_err(wrong)?;
-    if !live.row().questions.iter().any(|open| open.id == question) {
-        return Err(ApiError::new(
-            StatusCode::CONFLICT,
-            "no-question",
-            "This question is not open any more. Get the session again.",
-        ));
+    let answer: Answer = serde_json::from_slice(&bytes).map_err(wrong)?;
+    drop(bytes);
+    blocking(move || {
+        let (question, how, command) = told(&app, &live, &run, answer)?;
+        app.controls.answer(&run, &question, how, command).map_err(not_given)?;
+        // Everybody who looks at the question knows at once that it has its answer.
+        app.hub.show(&live, &locked(&live.follower));
+        json(&value!({"ok": true}))
+    })
+    .await
+}
+
+/// Checks an answer. Returns the id of its question, how that is answered, and what the run is told.
+fn told(app: &App, live: &Live, run: &str, answer: Answer) -> Result<(String, &'static str, Value), ApiError> {
+    let Answer { question, digest, decision, message, answers } = answer;
+    if let Some(given) = app.controls.answered(run, &question) {
+        return Err(already(&given.told()));
     }
-    let decision = match decision {
-        Decision::Allow => "allow",
-        Decision::Deny => "deny",
-    };
-    give(&app, &run, value!({"command": "answer", "question": question, "decision": decision, "message": message}))
+    let follower = locked(&live.follower);
+    let open = follower.questions().rows().into_iter().find(|open| open.id == question);
+    let Some(open) = open else { return Err(not_open(live, follower.questions(), &question)) };
+    if open.digest != digest {
+        let message =
+            "This is not the question that you saw: it asks for something else now. Look at it again, and answer that.";
+        return Err(ApiError::new(StatusCode::CONFLICT, "changed", message));
+    }
+    if decision == Decision::Deny {
+        let command = value!({"command": "answer", "question": question, "decision": "deny", "message": message});
+        return Ok((question, "refused", command));
+    }
+    // What nobody can have seen is not allowed.
+    let whole = follower.questions().whole(&question).map_err(|error| ApiError::internal(&error))?;
+    drop(follower);
+    let Some((_, text)) = whole else { return Err(not_shown()) };
+    let answers: InquiryAnswers = answers.into_iter().flatten().map(|(question, chosen)| (question, chosen.all())).collect();
+    let mistake = Inquiry::mistake(&text.options, &answers);
+    if let Some(mistake) = mistake {
+        return Err(ApiError::bad(format!(
+            "The answers do not fit: {mistake}. Send `answers`: what was chosen for each question."
+        )));
+    }
+    let command = value!({"command": "answer", "question": question, "decision": "allow"});
+    if text.options.is_empty() {
+        return Ok((question, "allowed", command));
+    }
+    let answers: BTreeMap<String, Vec<String>> = answers.into_iter().collect();
+    let command = value!({"command": "answer", "question": question, "decision": "allow", "answers": answers});
+    Ok((question, "answered", command))
+}
+
+/// Says why a question cannot be shown or answered.
+fn not_open(live: &Live, questions: &Questions, id: &str) -> ApiError {
+    if let Some(how) = questions.settled(id) {
+        return already(how);
+    }
+    if live.row().questions.iter().any(|open| open.id == id) {
+        return not_shown();
+    }
+    let message = "This question is not open any more. Get the session again.";
+    ApiError::new(StatusCode::CONFLICT, "no-question", message)
+}
+
+fn not_shown() -> ApiError {
+    let message =
+        "This question is too large to be shown here, so it cannot be allowed here. Answer it where the session runs.";
+    ApiError::new(StatusCode::CONFLICT, "not-shown", message)
 }
 
 /// Interrupts a run, as Ctrl-C does.
@@ -114,15 +207,26 @@ fn out_of_reach() -> ApiError {
 }
 
 fn give(app: &App, run: &str, command: Value) -> Result<Response, ApiError> {
-    if !app.controls.give(run, command) {
-        return Err(out_of_reach());
-    }
+    app.controls.give(run, command).map_err(not_given)?;
     json(&value!({"ok": true}))
+}
+
+fn not_given(why: NotGiven) -> ApiError {
+    match why {
+        NotGiven::OutOfReach => out_of_reach(),
+        NotGiven::Answered(given) => already(&given.told()),
+    }
+}
+
+/// Refuses an answer to a question that has one.
+fn already(how: &str) -> ApiError {
+    let message = format!("This question has its answer: it was {how}. The first answer counts.");
+    ApiError::new(StatusCode::CONFLICT, "answered", message)
 }
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct CommandsQuery {
-    after: Option<u64>,
+    after: Option<String>,
     messages: Option<bool>,
 }
 
@@ -132,15 +236,16 @@ pub(crate) async fn commands(
     Path(run): Path<String>,
     Query(query): Query<CommandsQuery>,
 ) -> Result<Response, ApiError> {
+    let wrong = |_| ApiError::bad("`after` is not a number. Send the `n` of the last command that you have, or leave it out.");
+    let after: u64 = query.after.as_deref().map_or(Ok(0), str::parse).map_err(wrong)?;
     let (asking, asked) = (Arc::clone(&app), run.clone());
     blocking(move || asking.ingest.folder(&asked).map_err(refused)).await?;
-    let after = query.after.unwrap_or(0);
     let (mut news, mut stop) = (app.controls.news(), app.stop.clone());
     let deadline = tokio::time::sleep(WAIT);
     tokio::pin!(deadline);
     loop {
         news.mark_unchanged();
-        let commands = app.controls.take(&run, after, query.messages.unwrap_or(false));
+        let commands = app.controls.read(&run, after, query.messages.unwrap_or(false));
         let is_over = *stop.borrow() || !app.controls.is_allowed || !commands.is_empty() || deadline.is_elapsed();
         if is_over {
             return json(&value!({"commands": commands, "allowed": app.controls.is_allowed}));

@@ -59,6 +59,9 @@ export async function until(page, wanted, question, argument) {
   }
 }
 
+/** Waits until nothing has moved for a moment: what has takes no press. */
+export const settled = (page) => page.waitForFunction(() => !document.querySelector('.unsettled'));
+
 export const titles = (page) => page.locator('.row .title').allTextContents();
 export const rowOf = (page, title) => page.locator('.row', { hasText: title });
 export const step = (page, n) => page.locator(`#step-${n}`);

@@ -195,6 +195,38 @@ test('a run that fails, a run with sub-agents, and a plain claude -p are shown a
   assert.equal(await plain.ended, 0, plain.text);
 });
 
+test('what the agent asks a person is answered with options on the page, in a run and in a chat', async (t) => {
+  const page = await open(t);
+  const tool = (last) => `[[turn]]
+when = { last = ${JSON.stringify(last)} }
+tool = [{ name = "AskUserQuestion", input = { questions = [
+  { question = "Which colour?", header = "Colour", multiSelect = false, options = [{ label = "Red", description = "warm" }, { label = "Blue", description = "cold" }] },
+  { question = "Which sizes?", header = "Size", multiSelect = true, options = [{ label = "S", description = "" }, { label = "M", description = "" }, { label = "L", description = "" }] },
+] } }]
+[[turn]]
+expect = { last = "Which colour\\\\?.=.green, like grass.*Which sizes\\\\?.=.S, L" }
+text = "So it is."
+`;
+  const ways = {
+    'Ask in a run': ['sh', '-c', `exec ${TAPLINE} run 'Ask in a run' --bin ${CLAUDE} --push ${serving.url} --ask --format text`],
+    'Ask in a chat': ['script', '-qefc', `exec ${TAPLINE} chat --bin ${CLAUDE} --push ${serving.url} --no-history 'Ask in a chat'`, '/dev/null'],
+  };
+  for (const [prompt, command] of Object.entries(ways)) {
+    const asking = onSim(prompt.replaceAll(' ', '-'), tool(prompt), command, { stdin: 'pipe' });
+    const ask = rowOf(page, prompt).locator('.ask');
+    const send = ask.getByRole('button', { name: 'Answer', exact: true });
+    await send.waitFor(AGENT);
+    await ask.locator('.own').first().fill('green, like grass');
+    await ask.getByLabel('S', { exact: true }).check();
+    await ask.getByLabel('L', { exact: true }).check();
+    await shot(page, `claude-${prompt.replaceAll(' ', '-').toLowerCase()}`);
+    await send.click();
+    await wrote(asking, 'So it is.');
+    asking.child.kill('SIGTERM');
+    await asking.ended;
+  }
+});
+
 test('a run with --ask waits for the page, and --ask-timeout is a no', async (t) => {
   const page = await open(t);
   const ask = (name, prompt, ...more) => onSim(name, bash(prompt, `touch ${name} && echo made-${name}`) + says(`made-${name}`, 'Deployed.') + says('.', 'Not deployed.'),

@@ -1,5 +1,7 @@
 // Sessions for the mock: a few that are told in detail, thousands that are not, one of 100,000 steps, and one that attacks.
 
+import { createHash } from 'node:crypto';
+
 const NOW = Date.now();
 export const ago = (seconds) => new Date(Date.now() - seconds * 1000).toISOString();
 const at = (ms) => new Date(ms).toISOString();
@@ -26,7 +28,23 @@ export function row(id, more = {}) {
 }
 
 export const state = (kind, more = {}) => ({ kind, since: ago(60), until: null, message: null, ...more });
-export const question = (id, summary) => ({ id, tool: 'Bash', summary: `Bash \`${summary}\``, since: ago(12) });
+/** What the server says of a question: a small one has its text, a larger one is asked for. `whole` is what it answers then. */
+export function asked(id, tool, input, options = []) {
+  const json = JSON.stringify(input), text = { tool, input, options };
+  const open = {
+    id, digest: createHash('sha256').update(`${tool}\n${json}`).digest('hex').slice(0, 32), tool, summary: `${tool} \`${(input.command ?? input.file_path ?? '').slice(0, 200)}\``, since: ago(12),
+    size: Buffer.byteLength(json), lines: json.split('\\n').length, has_options: options.length > 0, text: json.length <= 2048 ? text : null, answered: null,
+  };
+  return Object.defineProperty(open, 'whole', { value: { ...open, text } });
+}
+export const question = (id, command) => asked(id, 'Bash', { command, description: 'Do it' });
+export const inquiry = (id) => {
+  const options = [
+    { question: 'Which colour?', header: 'Colour', several: false, options: [{ label: 'Red', description: 'warm' }, { label: 'Blue', description: 'cold' }] },
+    { question: 'Which sizes?', header: 'Size', several: true, options: [{ label: 'S', description: '' }, { label: 'M', description: '' }, { label: 'L', description: '' }] },
+  ];
+  return asked(id, 'AskUserQuestion', { questions: options }, options);
+};
 
 export function demoRows() {
   return [

@@ -53,7 +53,7 @@ test('a hostile session runs nothing: not by its title, not in the console, not 
   // What turns the direction of writing is shown, not obeyed: a command is asked about as it is.
   const hidden = () => page.evaluate(() => /[\0-\x08\x0b-\x1f\u202a-\u202e]/.test(document.title + document.querySelector('.table, .session-head').textContent + document.querySelector('.ask').outerHTML));
   assert.equal(await hidden(), false);
-  assert.match(await rowOf(page, HOSTILE[0]).locator('.ask code').textContent(), /<U\+202E>gnp\.exe <U\+0007>$/);
+  assert.match(await rowOf(page, HOSTILE[0]).locator('.ask .part').first().textContent(), /<U\+202E>gnp\.exe <U\+0007>$/);
   await page.locator('#filter').fill('canary');
   await rowOf(page, HOSTILE[0]).locator('a.title').click();
   await step(page, 0).waitFor();

@@ -41,6 +41,11 @@ export class Mock {
   list = new Topic();
   /** What the page posted: [path, body]. */
   posts = [];
+  /** Answers to questions that are not open, or not these any more. */
+  refused = [];
+  /** The ids of the questions whose whole text was asked for, and what that waits for. */
+  asked = [];
+  slow = Promise.resolve();
   /** The headers of the requests for streams. */
   streams = [];
   /** While true, streams are refused. */
@@ -137,7 +142,7 @@ export class Mock {
   }
 
   async api(request, response, path, query, send, refuse) {
-    const [, id, what] = (/^sessions\/([^/]+)(?:\/([a-z]+))?$/.exec(path) ?? []).map((part) => part && decodeURIComponent(part));
+    const [, id, what, which] = (/^sessions\/([^/]+)(?:\/([a-z]+)(?:\/([^/]+))?)?$/.exec(path) ?? []).map((part) => part && decodeURIComponent(part));
     if (request.method === 'POST') return this.take(request, id, what, send, refuse);
     if (path === 'sessions') return send(200, this.page(query));
     if (path === 'events') return this.stream(request, response, this.list, {}, refuse);
@@ -146,6 +151,12 @@ export class Mock {
     const row = this.rows.get(id);
     if (!row) return refuse(404, 'There is no such session. It may have been deleted: look in the list.');
     if (what === undefined) return send(200, this.whole(row));
+    if (what === 'questions') {
+      const open = row.questions.find((question) => question.id === which);
+      this.asked.push(which);
+      await this.slow;
+      return open ? send(200, open.whole) : refuse(409, 'This question is not open any more.');
+    }
     if (what === 'steps') return send(200, this.read(id, Number(query.get('from')), Number(query.get('limit'))));
     if (what === 'events') return this.stream(request, response, this.topic(id), { total: this.total(id), event_id: this.topic(id).last }, refuse);
     if (what === 'download') {
@@ -166,6 +177,11 @@ export class Mock {
     for await (const chunk of request) text += chunk;
     const body = JSON.parse(text || '{}'), row = this.rows.get(id);
     if (!row?.controllable) return refuse(403, 'This session cannot be controlled from here.');
+    const open = row.questions.find((question) => question.id === body.question);
+    if (what === 'answer' && open?.digest !== body.digest) {
+      this.refused.push(body);
+      return refuse(409, 'This is not the question that you saw.');
+    }
     this.posts.push([what, body]);
     send(200, {});
     if (what === 'answer') {

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { LOOKS, open, rowOf, step } from './browser.mjs';
+import { LOOKS, open, rowOf, settled, step } from './browser.mjs';
 import { ago, prompt, question, row, state } from './data.mjs';
 
 // A press on the filter leads to the list at once.
@@ -49,11 +49,13 @@ async function holdAll(mock, page, least) {
   await note(page);
   change(mock, 1000);
   await page.evaluate((held) => new Promise((resolve) => setTimeout(resolve, held)), HELD);
+  await settled(page);
   const targets = await find(page);
   assert.ok(targets.length >= least, `only ${targets.length} targets: ${JSON.stringify(targets)}`);
   const lost = [];
   for (let n = 0; n < targets.length; n++) {
     // What changed meanwhile may have moved the target: it is aimed at anew, as a person would.
+    await settled(page);
     const target = await page.evaluate(([targets, n]) => {
       const element = [...document.querySelectorAll(targets)].find((one) => one.pressed === n);
       element?.scrollIntoView({ block: 'nearest' });
@@ -126,6 +128,6 @@ test('the buttons of a question stay where they are when it is selected, and a t
     else await no.click({ delay: HELD });
     await rowOf(page, 'Asks, too').locator('.ask-buttons').waitFor({ state: 'detached' });
     await answered;
-    assert.deepEqual(mock.posts, [['answer', { question: 'q2', decision: 'deny' }]]);
+    assert.deepEqual(mock.posts.map(([what, { question, decision }]) => [what, question, decision]), [['answer', 'q2', 'deny']]);
   }
 });

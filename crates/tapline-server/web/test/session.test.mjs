@@ -206,7 +206,7 @@ test('questions are answered, a message is sent, the agent is interrupted and st
   await page.getByRole('button', { name: 'Stop it' }).click();
   await page.locator('.session-head .state', { hasText: 'finished' }).waitFor();
   assert.deepEqual(mock.posts, [
-    ['answer', { question: 'q1', decision: 'deny' }], ['answer', { question: 'q7', decision: 'allow' }], ['message', { text: 'y is fine, <b>go on</b>' }], ['interrupt', {}], ['stop', {}],
+    ['answer', { question: 'q1', digest: question('q1', 'rm -rf build/').digest, decision: 'deny' }], ['answer', { question: 'q7', digest: question('q7', 'git push').digest, decision: 'allow' }], ['message', { text: 'y is fine, <b>go on</b>' }], ['interrupt', {}], ['stop', {}],
   ]);
   assert.equal(await page.getByRole('button', { name: 'Interrupt' }).count(), 0);
 });

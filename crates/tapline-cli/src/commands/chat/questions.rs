@@ -5,14 +5,15 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use serde_json::json;
 use tapline_runner::{Agent, Permission, PermissionQuestion};
 use tapline_session::render::{Current, Proposal, Style};
 use tapline_session::text::{fit, one_line, visible};
+use tapline_session::{Inquiry, InquiryAnswers};
 use tokio::sync::{mpsc, oneshot};
 
-use super::choices::things;
+use super::choices::chosen;
 use super::file::{self, File};
+use crate::push::PageAnswer;
 
 /// A file that takes longer to read is not shown.
 const READ_WITHIN: Duration = Duration::from_secs(1);
@@ -66,9 +67,9 @@ pub(super) struct Questions {
     waiting: VecDeque<Asked>,
     always: Vec<(String, String)>,
     /// The answers so far, if one request asks several questions.
-    answers: Vec<(String, String)>,
+    answers: InquiryAnswers,
     /// Answers from elsewhere to requests that have not arrived here yet.
-    early: VecDeque<(String, Permission)>,
+    early: VecDeque<(String, PageAnswer)>,
     /// Requests that have their answer, the latest first.
     settled: VecDeque<String>,
 }
@@ -103,6 +104,7 @@ impl Questions {
     pub(super) fn add(&mut self, asked: Asked) -> bool {
         if let Some(at) = self.early.iter().position(|(id, _)| *id == asked.question.id) {
             if let Some((_, answer)) = self.early.remove(at) {
+                let answer = answer.permission(&asked.question);
                 self.reply(asked, answer);
             }
             return false;
@@ -119,7 +121,7 @@ impl Questions {
     }
 
     /// Takes an answer to a request that was given elsewhere. Whoever answers first has answered.
-    pub(super) fn settle(&mut self, id: &str, answer: Permission) -> Elsewhere {
+    pub(super) fn settle(&mut self, id: &str, answer: PageAnswer) -> Elsewhere {
         let Some(at) = self.waiting.iter().position(|asked| asked.question.id == id) else {
             // The request may be on its way: its file is being read. One that has its answer is not asked again.
             if !self.settled.iter().any(|settled| settled == id) {
@@ -129,6 +131,7 @@ impl Questions {
             return Elsewhere::Behind;
         };
         if let Some(asked) = self.waiting.remove(at) {
+            let answer = answer.permission(&asked.question);
             self.reply(asked, answer);
         }
         if at > 0 {
@@ -180,14 +183,15 @@ impl Questions {
 
     /// Returns what the current request wants.
     pub(super) fn wants(&self) -> Wants {
-        if self.current().is_some_and(|question| question.tool == ASK) { Wants::Text } else { Wants::Key }
+        if self.current().is_some_and(|question| !question.inquiries().is_empty()) { Wants::Text } else { Wants::Key }
     }
 
     /// Returns the current request as it is shown.
     pub(super) fn shown(&self, style: Style, columns: usize, whole: bool) -> String {
         let Some(question) = self.current() else { return String::new() };
-        if question.tool == ASK {
-            return self.asks(question, style, columns);
+        let inquiries = question.inquiries();
+        if !inquiries.is_empty() {
+            return self.asks(&inquiries, style, columns);
         }
         let file = self.waiting.front().map_or(Current::Absent, |asked| asked.file.current());
         let reason = question.decision.reason.as_deref().or(question.request.decision_reason.as_deref());
@@ -240,32 +244,26 @@ impl Questions {
     pub(super) fn say(&mut self, text: &str) -> Option<Decided> {
         let question = self.current()?;
         let words = text.trim();
-        if question.tool != ASK {
+        let asked = question.inquiries();
+        if asked.is_empty() {
             let why = if words.is_empty() { "the person said no".to_owned() } else { words.to_owned() };
             self.answer(Permission::deny(why));
             return Some(Decided::Denied);
         }
-        let asked = things(&question.input);
-        let input = question.input.clone();
         if words.is_empty() {
             self.answer(Permission::deny("the person did not want to answer"));
             return Some(Decided::Denied);
         }
-        let thing = asked.get(self.answers.len())?;
+        let inquiry = asked.get(self.answers.len())?;
         // A number without an option is a slip, so it is asked again.
-        let chosen = thing.chosen(words)?;
-        self.answers.push((thing.question.clone(), chosen));
+        let chosen = chosen(inquiry, words)?;
+        self.answers.push((inquiry.question.clone(), chosen));
         if self.answers.len() < asked.len() {
             return None;
         }
-        let mut all: serde_json::Value = input.to().unwrap_or_else(|_| json!({}));
-        all["answers"] = self
-            .answers
-            .drain(..)
-            .map(|(question, answer)| (question, answer.into()))
-            .collect::<serde_json::Map<_, _>>()
-            .into();
-        self.answer(Permission::allow_with(all));
+        let answers = std::mem::take(&mut self.answers);
+        let answer = self.current()?.answered(&answers);
+        self.answer(answer);
         Some(Decided::Answered)
     }
 
@@ -276,23 +274,20 @@ impl Questions {
         }
     }
 
-    fn asks(&self, question: &PermissionQuestion, style: Style, columns: usize) -> String {
+    fn asks(&self, inquiries: &[Inquiry], style: Style, columns: usize) -> String {
         let Style { yellow, bold, dim, reset, .. } = style;
-        let things = things(&question.input);
-        let Some(thing) = things.get(self.answers.len()) else { return String::new() };
-        let mut out = format!("{yellow}?{reset} {bold}{}{reset}\n", one_line(&thing.question));
-        for (number, (label, about)) in (1..).zip(&thing.options) {
-            let about = if about.is_empty() { String::new() } else { format!(" {dim}{}{reset}", one_line(about)) };
-            let label = fit(&one_line(label), columns.saturating_sub(6)).into_owned();
+        let Some(inquiry) = inquiries.get(self.answers.len()) else { return String::new() };
+        let mut out = format!("{yellow}?{reset} {bold}{}{reset}\n", one_line(&inquiry.question));
+        for (number, option) in (1..).zip(&inquiry.options) {
+            let about = one_line(&option.description);
+            let about = if about.is_empty() { about } else { format!(" {dim}{about}{reset}") };
+            let label = fit(&one_line(&option.label), columns.saturating_sub(6)).into_owned();
             let _ = writeln!(out, "  {bold}{number}{reset} {label}{about}");
         }
-        let several = if thing.several { " (several: 1,3)" } else { "" };
+        let several = if inquiry.several { " (several: 1,3)" } else { "" };
         out + &format!("  {dim}a number{several}, or your own words; Enter alone: no answer{reset}\n")
     }
 }
-
-/// The tool with which the agent asks the user something.
-const ASK: &str = "AskUserQuestion";
 
 /// Returns the whole input except for the words for the user, because "always" allows only exactly the same call.
 fn whole(question: &PermissionQuestion) -> String {
@@ -321,14 +316,14 @@ mod tests {
     fn an_answer_waits_for_its_request_until_the_turn_ends() {
         let mut questions = Questions::default();
         for n in 0..2 * EARLY {
-            assert_eq!(questions.settle(&n.to_string(), Permission::allow()), Elsewhere::Behind);
+            assert_eq!(questions.settle(&n.to_string(), PageAnswer::Allow), Elsewhere::Behind);
         }
         assert_eq!(questions.early.len(), EARLY);
         questions.end_turn();
         assert!(questions.early.is_empty());
         // Somebody was faster.
         questions.note_settled("asked".to_owned());
-        questions.settle("asked", Permission::allow());
+        questions.settle("asked", PageAnswer::Allow);
         assert!(questions.early.is_empty());
     }
 }

@@ -228,11 +228,15 @@ pub(in crate::fold) fn question(event: &ControlRequest) -> What {
     } else {
         None
     };
+    let ask = if let Request::CanUseTool(ask) = request { Some(ask) } else { None };
     match about {
         Some(about) => What::Question(Question {
             request_id: event.request_id.clone(),
             kind: request.subtype().to_owned(),
             about: Some(about),
+            tool: ask.and_then(|ask| ask.tool_name.clone()),
+            input: ask.and_then(|ask| ask.input.clone()),
+            tool_use_id: ask.and_then(|ask| ask.tool_use_id.clone()),
         }),
         None => What::Quiet { kind: "control_request".to_owned(), detail: Some(request.subtype().to_owned()) },
     }

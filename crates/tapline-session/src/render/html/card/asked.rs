@@ -15,6 +15,7 @@ pub(super) struct Asked(VecDeque<Open>);
 #[derive(Debug)]
 struct Open {
     request: Option<String>,
+    call: Option<String>,
     about: String,
     /// The number of its card.
     n: usize,
@@ -48,13 +49,18 @@ impl Asked {
         if self.0.len() >= MOST {
             self.0.pop_front();
         }
-        self.0.push_back(Open { request: question.request_id.clone(), about, n });
+        let (request, call) = (question.request_id.clone(), question.tool_use_id.clone());
+        self.0.push_back(Open { request, call, about, n });
     }
 
     /// Takes the question about a call that has its result. A result that is an error may be that of a call that was denied.
     pub(super) fn answered(&mut self, answer: &CallAnswer) -> Option<Decided> {
         let about = format!("{} {}", answer.name.as_ref()?, answer.title.as_ref()?);
-        let at = self.0.iter().rposition(|open| open.about == about)?;
+        let is_of = |open: &Open| match (&open.call, &answer.id) {
+            (Some(call), Some(id)) => call == id,
+            _ => open.about == about,
+        };
+        let at = self.0.iter().rposition(is_of)?;
         let is_allowed = match answer.status {
             CallStatus::Ok => Some(true),
             CallStatus::Denied => Some(false),

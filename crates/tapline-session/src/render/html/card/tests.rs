@@ -72,10 +72,23 @@ fn texts_with_one_uuid_are_forgotten_like_others() {
 }
 
 #[test]
+fn of_two_calls_that_are_alike_each_has_its_own_answer() {
+    let mut cards = Cards::default();
+    for n in 0..2 {
+        let (request_id, about) = (Some(format!("r{n}")), Some("Bash `make`".to_owned()));
+        let (kind, tool_use_id) = ("can_use_tool".to_owned(), Some(format!("t{n}")));
+        cards.accept(&step(What::Question(Question { request_id, kind, about, tool_use_id, ..Question::default() })));
+    }
+    let (id, name, title) = (Some("t0".to_owned()), Some("Bash".to_owned()), Some("`make`".to_owned()));
+    assert_eq!(cards.accept(&step(What::Answer(CallAnswer { id, name, title, ..CallAnswer::default() }))), [0]);
+}
+
+#[test]
 fn a_question_says_how_it_was_decided() {
     let asked = |n: usize| {
         let about = Some(format!("Bash `make {n}`"));
-        step(What::Question(Question { request_id: Some(format!("r{n}")), kind: "can_use_tool".to_owned(), about }))
+        let request_id = Some(format!("r{n}"));
+        step(What::Question(Question { request_id, kind: "can_use_tool".to_owned(), about, ..Question::default() }))
     };
     let answered = |n: usize, status| {
         let (name, title) = (Some("Bash".to_owned()), Some(format!("`make {n}`")));
