@@ -2,6 +2,7 @@
 //! before it can be allowed, and the list has only its size.
 
 use std::collections::{HashSet, VecDeque};
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -182,9 +183,13 @@ impl Questions {
         self.open.iter().map(|asked| asked.row.id.clone()).collect()
     }
 
-    /// Returns since when the first one is open; `None` if none is.
-    pub(crate) fn since(&self) -> Option<Option<Moment>> {
-        self.open.first().map(|asked| asked.since)
+    pub(crate) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Returns since when the first one is open, if it is known.
+    pub(crate) fn since(&self) -> Option<Moment> {
+        self.open.first()?.since
     }
 
     pub(crate) fn rows(&self) -> Vec<OpenQuestion> {
@@ -201,7 +206,10 @@ impl Questions {
 /// Returns what tells one question from another: an answer names it, so that it answers what was shown.
 fn digest(tool: &str, input: &str) -> String {
     let hash = Sha256::new().chain_update(tool).chain_update("\n").chain_update(input).finalize();
-    hash.iter().take(DIGEST).map(|byte| format!("{byte:02x}")).collect()
+    hash.iter().take(DIGEST).fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 #[cfg(test)]

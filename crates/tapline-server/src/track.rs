@@ -356,9 +356,8 @@ impl Track {
     pub(crate) fn state(&self) -> State {
         let Standing { kind, since, message } = &self.standing;
         let quiet = |limit: u64| self.last.is_none_or(|last| now().millis_since(last).is_some_and(|ms| ms > limit));
-        let open = self.questions.since();
         let (kind, since) = match kind {
-            StateKind::Running if open.is_some() => (StateKind::Waiting, open.flatten()),
+            StateKind::Running if !self.questions.is_empty() => (StateKind::Waiting, self.questions.since()),
             StateKind::Running if quiet(if self.calls.is_empty() { SILENT } else { IN_CALL }) => (StateKind::Silent, self.last),
             kind => (*kind, *since),
         };
