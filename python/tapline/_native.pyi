@@ -397,6 +397,10 @@ class Answer(Step):
         """Whether `is_error` was literally true."""
 
     @property
+    def ended(self) -> Literal["cancelled", "interrupted", "unknown"] | None:
+        """How it ended, if the agent says that it did not end by itself: `cancelled`, `interrupted` or `unknown`."""
+
+    @property
     def block(self) -> int:
         """Its index in the event."""
 
@@ -778,6 +782,10 @@ class Denied(Step):
         """The reason."""
 
     @property
+    def denial(self) -> dict[str, Any] | None:
+        """Who denied it and why, as far as it is known: a dict with `by` and `reason`."""
+
+    @property
     def answer_follows(self) -> bool:
         """Whether a result with the denial follows."""
 
@@ -799,6 +807,18 @@ class Question(Step):
     @property
     def about(self) -> str | None:
         """What it asks about, on one line."""
+
+    @property
+    def tool(self) -> str | None:
+        """The tool, if it asks whether one may run."""
+
+    @property
+    def input(self) -> Any:
+        """The whole input of the call."""
+
+    @property
+    def tool_use_id(self) -> str | None:
+        """The id of the call."""
 
 
 @final

@@ -76,6 +76,14 @@ class Exit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Clock:
+    """The clock that ended a run, and its limit."""
+
+    name: str = ""
+    ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """How a run ended: one honest verdict from the stream, the exit status, the signal and stderr.
 
@@ -89,6 +97,7 @@ class Verdict:
     retry: RetryAdvice = RetryAdvice()
     warnings: list[Warning] = field(default_factory=list[Warning])
     exit: Exit = Exit()
+    clock: Clock | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +141,14 @@ class ToolResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Denial:
+    """Who denied a call, and why, as the agent says it."""
+
+    by: Literal["person", "rule", "mode", "hook", "sandbox", "host", "unknown"] = "unknown"
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
     """A tool call and its result. `title` is its main input on one line."""
 
@@ -141,6 +158,8 @@ class ToolCall:
     parent: str | None = None
     title: str = ""
     status: Literal["ok", "error", "denied", "pending"] = "pending"
+    ended: Literal["cancelled", "interrupted", "unknown"] | None = None
+    denial: Denial | None = None
     result: ToolResult | None = None
     duration_ms: int | None = None
 

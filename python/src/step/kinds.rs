@@ -165,6 +165,8 @@ kinds! {
         text: it.text.as_str();
         /// Whether `is_error` was literally true.
         is_error: it.is_error;
+        /// How it ended, if the agent says that it did not end by itself: `cancelled`, `interrupted` or `unknown`.
+        ended: it.ended.map(tapline::session::step::CallEnd::word);
         /// Its index in the event.
         block: it.block;
         /// The time from the call to this result, in milliseconds.
@@ -375,6 +377,8 @@ kinds! {
         title: it.title.as_deref();
         /// The reason.
         message: it.message.as_deref();
+        /// Who denied it and why, as far as it is known: a dict with `by` and `reason`.
+        denial: (it.denial != Default::default()).then(|| raw(&it.denial));
         /// Whether a result with the denial follows.
         answer_follows: it.answer_follows;
     }
@@ -387,6 +391,12 @@ kinds! {
         kind: it.kind.as_str();
         /// What it asks about, on one line.
         about: it.about.as_deref();
+        /// The tool, if it asks whether one may run.
+        tool: it.tool.as_deref();
+        /// The whole input of the call.
+        input: raw(&it.input);
+        /// The id of the call.
+        tool_use_id: it.tool_use_id.as_deref();
     }
 
     /// A tool is still running.
