@@ -41,8 +41,8 @@ fn within(rules: &Rules, value: Value<'_>, except: Option<&Range<usize>>, nested
     for token in walk {
         list = list.filter(|(depth, _)| token.depth >= *depth);
         value = value.filter(|(depth, _)| token.depth >= *depth);
-        while lists.last().is_some_and(|list| token.depth < list.depth) {
-            lists.pop().into_iter().for_each(|list| list.judge(rules, text, &mut spans));
+        while let Some(list) = lists.pop_if(|list| token.depth < list.depth) {
+            list.judge(rules, text, &mut spans);
         }
         if token.is_key {
             let key = &text[token.place.start + 1..token.place.end - 1];

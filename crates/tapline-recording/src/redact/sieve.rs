@@ -25,6 +25,8 @@ const FIRST_SHORT: usize = 38;
 pub(super) struct Sieve {
     tables: Box<[[u64; 256]; WINDOW]>,
     groups: Vec<Vec<Needle>>,
+    /// The whole windows in the tables, hashed, one bit each. They rule out most of what the tables let through.
+    windows: Vec<u64>,
     /// Whether something is searched for that the tables cannot find.
     pub(super) is_blind: bool,
 }
@@ -55,7 +57,7 @@ pub(super) enum Passed {
 impl Sieve {
     pub(super) fn new(found: &[(String, Announced)]) -> Self {
         let groups = std::iter::repeat_with(Vec::new).take(64).collect();
-        let mut sieve = Self { tables: Box::new([[0; 256]; WINDOW]), groups, is_blind: false };
+        let mut sieve = Self { tables: Box::new([[0; 256]; WINDOW]), groups, windows: vec![0; 1024], is_blind: false };
         let mut short = FIRST_SHORT;
         for (text, announced) in found {
             sieve.add(text.as_bytes(), *announced, &mut short);
@@ -112,6 +114,10 @@ impl Sieve {
         self.allow(group, sets.each_ref().map(Vec::as_slice));
         let window = number(&text[offset..]);
         let mask = number(&[u8::MAX; WINDOW][..text.len().min(WINDOW)]);
+        if text.len() >= WINDOW {
+            let (word, bit) = hashed(window);
+            self.windows[word] |= bit;
+        }
         self.groups[group].push(Needle { text: text.into(), offset, announced, window, mask, is_loose });
     }
 
@@ -156,6 +162,11 @@ impl Sieve {
 
     fn passes(&self, mut groups: u64, text: &[u8], at: usize, cut: bool, check: &mut impl FnMut(Passed) -> bool) -> bool {
         let window = number(&text[at..]);
+        let (word, bit) = hashed(window);
+        // Only the groups of short announcements, and those of no announcement, have other windows.
+        if self.windows[word] & bit == 0 {
+            groups &= !0 << FIRST_SHORT;
+        }
         while groups != 0 {
             let group = groups.trailing_zeros() as usize;
             groups &= groups - 1;
@@ -186,6 +197,12 @@ impl Sieve {
         }
         false
     }
+}
+
+/// Returns the place of a window among those that are known.
+fn hashed(window: u32) -> (usize, u64) {
+    let hash = (window.wrapping_mul(0x9E37_79B1) >> 16) as usize;
+    (hash / 64, 1 << (hash % 64))
 }
 
 /// Returns the first bytes as a number.
