@@ -171,6 +171,8 @@ test('a run that fails, a run with sub-agents, and a plain claude -p are shown a
   ].join('');
   const delegating = onSim('delegates', subagents, [TAPLINE, 'run', 'Delegate the search', '--bin', CLAUDE, '--permission-mode', 'bypassPermissions', '--format', 'quiet']);
   await state(page, 'Delegate the search').filter({ hasText: 'running' }).waitFor(AGENT);
+  // Its transcript may be seen before the recording says that it is of the same session.
+  await rowOf(page, 'Delegate the search').nth(1).waitFor({ state: 'detached', ...AGENT });
   await rowOf(page, 'Delegate the search').locator('a.title').click();
   const kid = page.locator('.tree li', { hasText: 'Explore the code' });
   await kid.locator('.state.running').waitFor(AGENT);
