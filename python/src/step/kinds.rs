@@ -378,7 +378,7 @@ kinds! {
         /// The reason.
         message: it.message.as_deref();
         /// Who denied it and why, as far as it is known: a dict with `by` and `reason`.
-        denial: (it.denial != Default::default()).then(|| raw(&it.denial));
+        denial: (it.denial != tapline::session::step::Denial::default()).then(|| raw(&it.denial));
         /// Whether a result with the denial follows.
         answer_follows: it.answer_follows;
     }
