@@ -7,6 +7,7 @@
 //! - [`TestProcess`]: a process that does not outlive its test; [`processes_with`]: what is left of others.
 //! - [`rounds`]: how often a slow test repeats itself.
 //! - [`fixture`] and [`files`]: the project's fixtures, and folders full of files.
+//! - [`mutations`]: streams and transcripts that are damaged on purpose.
 //!
 //! With the feature `tokio` it has what async tests need, and with the feature `nats` a NATS server of a test's own.
 //!
@@ -39,6 +40,7 @@ mod git;
 mod home;
 #[cfg(feature = "tokio")]
 mod ignored_signals;
+pub mod mutations;
 #[cfg(feature = "nats")]
 pub mod nats;
 mod process;

@@ -22,6 +22,8 @@ mod index;
 #[cfg(test)]
 mod kept_copies;
 #[cfg(test)]
+mod parity;
+#[cfg(test)]
 #[cfg(feature = "parquet")]
 mod partitions;
 #[cfg(test)]

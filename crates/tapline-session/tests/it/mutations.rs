@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 use tapline_protocol::{Agent, InputFormat};
 use tapline_session::Ending;
+use tapline_testkit::mutations::{Dice, lines_of, mutate};
 use tapline_testkit::{fixture, rounds};
 
 use crate::read_stream::tell;
@@ -27,70 +28,6 @@ const STREAMS: &[&str] = &[
     "events/codex-catalogue.jsonl",
     "events/older-shapes.jsonl",
 ];
-
-/// Numbers that look random and are the same every time (xorshift).
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, below: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        usize::try_from(self.0 >> 16).unwrap() % below.max(1)
-    }
-}
-
-/// Changes one value somewhere in an object: gone, renamed, or of another type.
-fn spoil(value: &mut Value, dice: &mut Dice) {
-    let Some(object) = value.as_object_mut().filter(|object| !object.is_empty()) else { return };
-    let key = object.keys().nth(dice.roll(object.len())).unwrap().clone();
-    if dice.roll(2) == 0 && matches!(object[&key], Value::Object(_)) {
-        return spoil(object.get_mut(&key).unwrap(), dice);
-    }
-    let others =
-        [json!(null), json!(true), json!(-7), json!("7"), json!([]), json!({}), json!([{"type": "text"}]), json!(1e300)];
-    let old = object.remove(&key).unwrap();
-    match dice.roll(4) {
-        0 => {}
-        1 => drop(object.insert(format!("{key}_"), old)),
-        _ => drop(object.insert(key, others[dice.roll(others.len())].clone())),
-    }
-}
-
-fn mutate(lines: &mut Vec<Vec<u8>>, others: &[Vec<u8>], dice: &mut Dice) {
-    if lines.is_empty() {
-        return;
-    }
-    let (at, to) = (dice.roll(lines.len()), dice.roll(lines.len()));
-    match dice.roll(11) {
-        0 => lines.insert(to, lines[at].clone()),
-        1 => drop(lines.remove(at)),
-        2 => lines.swap(at, to),
-        3 => {
-            let half = dice.roll(lines[at].len());
-            lines[at].truncate(half);
-        }
-        4 => {
-            let next = lines.remove(at);
-            if let Some(line) = lines.get_mut(at.saturating_sub(1)) {
-                line.extend(next);
-            }
-        }
-        5 => lines[at].push(b'\r'),
-        6 => lines.insert(at, [&b""[..], b"words", b"[1]", b"\xff\xfe", b"{}"][dice.roll(5)].to_vec()),
-        7 => lines.insert(at, others[dice.roll(others.len())].clone()),
-        8 => {
-            let moved = lines.remove(at);
-            lines.push(moved);
-        }
-        _ => {
-            if let Ok(mut value) = serde_json::from_slice::<Value>(&lines[at]) {
-                spoil(&mut value, dice);
-                lines[at] = value.to_string().into_bytes();
-            }
-        }
-    }
-}
 
 fn list<'v>(value: &'v Value, path: &str) -> Vec<&'v Value> {
     value.pointer(path).and_then(Value::as_array).into_iter().flatten().collect()
@@ -162,16 +99,10 @@ fn keeps_the_contract(report: &Value, bytes: &[u8], agent: Option<Agent>) {
 #[test]
 fn damaged_streams_keep_the_contract() {
     let count = rounds(200_u64, 10_000);
-    let streams: Vec<Vec<Vec<u8>>> = STREAMS
-        .iter()
-        .map(|name| {
-            let bytes = std::fs::read(fixture(name)).unwrap();
-            bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(<[u8]>::to_vec).collect()
-        })
-        .collect();
+    let streams: Vec<Vec<Vec<u8>>> = STREAMS.iter().map(|name| lines_of(&std::fs::read(fixture(name)).unwrap())).collect();
     let all: Vec<Vec<u8>> = streams.concat();
     for seed in 1..=count {
-        let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+        let mut dice = Dice::new(seed);
         let which = dice.roll(STREAMS.len());
         let mut lines = streams[which].clone();
         for _ in 0..=dice.roll(4) {
