@@ -28,6 +28,7 @@ mod spans;
 mod stream;
 mod table;
 mod values;
+mod words;
 
 use std::borrow::Cow;
 use std::ops::Range;

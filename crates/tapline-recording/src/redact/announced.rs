@@ -1,4 +1,4 @@
-//! Text that announces a secret. The sieve and the automaton find it, and the scan checks it.
+//! Text that announces a secret. The sieve finds it, and the scan checks it.
 
 use super::programs::Command;
 use super::table::Shape;

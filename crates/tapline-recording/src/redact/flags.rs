@@ -1,5 +1,7 @@
 //! Passwords after a program's flag, or in a `--from-literal`.
 
+use std::ops::Range;
+
 use super::floor;
 use super::names;
 use super::programs::{Command, Takes};
@@ -16,11 +18,10 @@ impl Scan<'_> {
         let text = self.text;
         let (mut at, mut words, mut is_called) = (end, 0, false);
         let has_words = command.flags.iter().any(|(flag, _)| flag.starts_with(|c: char| c.is_ascii_alphabetic()));
-        let most = if has_words { 10 } else { 2 };
+        let most = if has_words { 10 } else { 4 };
         let of_name = command.flags.iter().find(|(flag, _)| *flag == command.name.trim_end());
         if let Some((_, takes)) = of_name {
-            let skipped = if let Takes::Next(skipped) = takes { *skipped } else { 0 };
-            let takes = if skipped > 0 { Takes::Token } else { *takes };
+            let (takes, skipped) = if let Takes::Next(skipped) = takes { (Takes::Token, *skipped) } else { (*takes, 0) };
             self.after_flag(takes, self.skip_words(end, skipped));
             return end;
         }
@@ -47,7 +48,7 @@ impl Scan<'_> {
                         let value = self.skip_words(at, *skipped);
                         self.after_flag(*takes, value);
                     }
-                    Takes::Behind(_) | Takes::Cookie | Takes::Token if word == *flag => {
+                    Takes::Behind(_) | Takes::Cookie | Takes::Token | Takes::Argument(_) if word == *flag => {
                         let value = self.skip_words(at, 0);
                         self.after_flag(*takes, value);
                     }
@@ -101,7 +102,8 @@ impl Scan<'_> {
         let begin = at + word.find(inner).unwrap_or(0);
         let hidden = match takes {
             Takes::Next(_) | Takes::Glued => return self.flag_value(at),
-            Takes::Token => is_likely(inner).then(|| begin..begin + inner.len()),
+            Takes::Argument(others) => self.argument(at, others),
+            Takes::Token => (is_likely(inner) || word.starts_with('\'')).then(|| begin..begin + inner.len()),
             Takes::Cookie => inner.contains('=').then(|| begin..begin + inner.len()),
             Takes::Behind(sign) => inner.split_once(sign).map(|(user, password)| {
                 let from = begin + user.len() + sign.len_utf8();
@@ -115,6 +117,19 @@ impl Scan<'_> {
         {
             self.hide(span);
         }
+    }
+
+    /// Returns the string that is the argument after so many others.
+    fn argument(&self, from: usize, others: usize) -> Option<Range<usize>> {
+        let mut rest = &self.text[from..floor(self.text, from + REACH)];
+        for _ in 0..others {
+            rest = rest.split_once(',')?.1;
+        }
+        let string = rest.trim_start().trim_start_matches('b').trim_start_matches('\\');
+        let quote = string.chars().next().filter(|quote| matches!(quote, '"' | '\'' | '`'))?;
+        let value = string[1..].split(['\n', '\\', quote]).next()?;
+        let begin = value.as_ptr().addr() - self.text.as_ptr().addr();
+        is_likely(value).then_some(begin..begin + value.len())
     }
 
     /// Hides the password in `echo PASSWORD | sudo -S …`, `echo user:PASSWORD | chpasswd`.

@@ -7,7 +7,7 @@ use super::names::{self, LastName, name_around};
 use super::pairs;
 use super::programs::{PASSWORDS, Programs, USERS};
 use super::rules::Rules;
-use super::sieve::Passed;
+use super::sieve::{Look, Passed};
 use super::table::Part;
 
 /// What a private key is called in its first and last lines.
@@ -69,7 +69,7 @@ pub(super) fn may_hold_as_it_is(rules: &Rules, text: &[u8]) -> bool {
 /// Returns whether something in the text from `from` on announces a secret, or begins to.
 pub(super) fn announces(rules: &Rules, text: &str, from: usize) -> bool {
     let is_one = |passed: Passed| matches!(passed, Passed::Announced(..));
-    rules.is_blind() || rules.sieve.any(text.as_bytes(), from, true, is_one)
+    rules.is_blind() || rules.sieve.any(text.as_bytes(), from, Look::Cut, is_one)
 }
 
 struct Glance<'l> {
@@ -98,7 +98,8 @@ impl<'l> Glance<'l> {
     }
 
     fn may_hold(&mut self, rules: &Rules) -> bool {
-        rules.sieve.any(self.line, 0, false, |passed| match passed {
+        let look = if self.is_raw { Look::Raw } else { Look::Whole };
+        rules.sieve.any(self.line, 0, look, |passed| match passed {
             Passed::Escape(at) => self.is_raw && hides_letter(&self.line[at..]),
             Passed::List(at) => self.is_raw && at >= self.listed && self.list(at),
             Passed::Announced(announced, start, end) => self.announced(announced, start, end),
@@ -123,12 +124,11 @@ impl<'l> Glance<'l> {
             Announced::User => memchr::memchr(b':', behind).is_some() && self.users.before(line, start).is_some(),
             Announced::Password => self.passwords.before(line, start).is_some(),
             Announced::Command(command) => {
-                command.flags.iter().any(|(flag, _)| *flag == command.name || contains(behind, flag))
+                command.flags.iter().any(|(flag, _)| *flag == command.name.trim_end() || contains(behind, flag))
             }
-            Announced::Signature => matches!(before.last(), Some(b'?' | b'&' | b';')),
             Announced::Jwk => matches!(before.last(), Some(b'"' | b'\'')),
             Announced::Piped => memchr::memchr(b'|', before).is_some(),
-            Announced::Literal | Announced::PrivateLines | Announced::Hunk | Announced::Value => true,
+            Announced::Signature | Announced::Literal | Announced::PrivateLines | Announced::Hunk | Announced::Value => true,
         }
     }
 
@@ -168,10 +168,6 @@ impl<'l> Glance<'l> {
         self.last_name = place.end;
         let (start, to) = (place.start, place.end);
         if &line[start..to] == b"Secret" && names::is_kind(&line[..start]) {
-            return true;
-        }
-        // `;PWD=…` in a connection string
-        if &line[start..to] == b"PWD" && line[..start].ends_with(b";") {
             return true;
         }
         // A string value that no value follows, so it is not a name.

@@ -4,6 +4,7 @@ use super::floor;
 use super::names;
 use super::scan::Scan;
 use super::values::{is_likely, is_random};
+use super::words::Words;
 
 /// The longest header.
 const LONGEST: usize = 16 << 10;
@@ -14,15 +15,14 @@ const SHORT: usize = 200;
 /// How many words of a header without a known scheme are checked.
 const WORDS: usize = 8;
 /// Schemes behind which everything is a secret.
-const SCHEMES: &str =
-    "bearer basic token negotiate ntlm apikey bot aws4-hmac-sha256 hmac key jwt geniekey ssws splunk dpop klaviyo-api-key";
+static SCHEMES: Words = Words::of(
+    "bearer basic token negotiate ntlm apikey bot aws4-hmac-sha256 hmac key jwt geniekey ssws splunk dpop klaviyo-api-key",
+);
 /// Fields of an `Authorization` that are no secrets, whatever they look like.
-const FIELDS: &str = "username realm uri algorithm qop nc opaque id ts app ext dlg credential signedheaders oauth_version \
-    oauth_timestamp oauth_signature_method client device version";
-
-fn is_among(words: &str, word: &str) -> bool {
-    words.split(' ').any(|known| known.eq_ignore_ascii_case(word))
-}
+static FIELDS: Words = Words::of(
+    "username realm uri algorithm qop nc opaque id ts app ext dlg credential signedheaders oauth_version \
+    oauth_timestamp oauth_signature_method client device version",
+);
 
 impl Scan<'_> {
     /// Hides the credentials in `Authorization: Bearer …` and keeps the scheme.
@@ -33,10 +33,12 @@ impl Scan<'_> {
         let scheme = value.find(' ').unwrap_or(value.len());
         let rest = value[scheme..].trim_start();
         // `Digest username="…", response="…"`: the quotes are those of the fields.
-        if rest.ends_with('=') && rest.len() < SHORT && matches!(self.bytes.get(end), Some(b'"' | b'\\')) {
+        let is_field = |name: &str| name.len() < 24 && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        let name = rest.strip_suffix('=').and_then(|rest| rest.rsplit([' ', ',']).next());
+        if name.is_some_and(is_field) && rest.len() < SHORT && matches!(self.bytes.get(end), Some(b'"' | b'\\')) {
             return self.fields(end - rest.len());
         }
-        let is_known = is_among(SCHEMES, &value[..scheme]);
+        let is_known = SCHEMES.has(&value[..scheme]);
         if is_known && !rest.is_empty() {
             if !names::is_placeholder(rest) {
                 self.hide(end - rest.len()..end);
@@ -72,7 +74,7 @@ impl Scan<'_> {
             let ends =
                 |c: char| if is_quoted { matches!(c, '"' | '\'' | '\\') } else { matches!(c, ',' | ' ' | '"' | '\'' | '\\') };
             let end = line[begin..].find(ends).map_or(line.len(), |length| begin + length);
-            if end - begin > 3 && !is_among(FIELDS, name) && !names::is_placeholder(&line[begin..end]) {
+            if end - begin > 3 && !FIELDS.has(name) && !names::is_placeholder(&line[begin..end]) {
                 self.hide(from + begin..from + end);
             }
             at = end.max(sign + 1);

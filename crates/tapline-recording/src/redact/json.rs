@@ -55,16 +55,16 @@ fn within(rules: &Rules, value: Value<'_>, except: Option<&Range<usize>>, nested
             }
         }
         let named = if token.is_key { None } else { under.take() };
+        let here = |named: Named| named.filter(|(depth, _)| token.depth == *depth && !token.is_key).map(|(_, name)| name);
         match token.kind {
             Kind::Array => {
                 list = named.map(|name| (token.depth + 1, name)).or(list);
                 lists.push(List { depth: token.depth + 1, ..List::default() });
             }
             // The token of a grammar has a value, too.
-            Kind::Object => value = named.map(|_| (token.depth + 1, Name::Likely)).or(value),
+            Kind::Object => value = named.or(here(list)).map(|_| (token.depth + 1, Name::Likely)).or(value),
             Kind::String if except != Some(&token.place) => {
-                let here = |named: Named| named.filter(|(depth, _)| token.depth == *depth && !token.is_key);
-                let mut name = named.or(here(list).map(|(_, name)| name));
+                let mut name = named.or(here(list));
                 if let Some(list) = lists.last_mut().filter(|list| list.depth == token.depth && !token.is_key) {
                     name = name.or(list.flagged(text, &token));
                     list.strings.push(token.clone());

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use super::words::Words;
+
 /// How far back a name may extend.
 pub(super) const NAME: usize = 64;
 
@@ -22,6 +24,7 @@ pub(super) const KEYWORDS: &[&str] = &[
     "authorization",
     "cookie",
     "signature",
+    "dockerconfigjson",
 ];
 
 /// How certain it is that a name's value is a secret.
@@ -38,257 +41,53 @@ pub(super) enum Name {
 }
 
 /// Words before `token` that make it harmless: page tokens, tokens of a grammar.
-const OTHER_TOKENS: &[&str] = &[
-    "page",
-    "next",
-    "prev",
-    "previous",
-    "continuation",
-    "cancellation",
-    "cancel",
-    "sync",
-    "pagination",
-    "eos",
-    "bos",
-    "pad",
-    "unk",
-    "mask",
-    "sep",
-    "cls",
-    "stop",
-    "special",
-    "max",
-    "min",
-    "per",
-    "first",
-    "last",
-    "end",
-    "start",
-    "current",
-    "peek",
-    "resume",
-    "cursor",
-    "new",
-    "num",
-    "tool",
-    "input",
-    "output",
-    "prompt",
-    "completion",
-    "total",
-    "close",
-    "open",
-    "eof",
-    "string",
-    "number",
-    "type",
-];
+static OTHER_TOKENS: Words = Words::of(
+    "page next prev previous continuation cancellation cancel sync pagination eos bos pad unk mask \
+    sep cls stop special max min per first last end start current peek resume cursor new num tool input output prompt \
+    completion total close open eof string number type",
+);
 
 /// Words before `key` that make it a secret, in any spelling.
-const SECRET_KEYS: &[&str] = &[
-    "api",
-    "secret",
-    "access",
-    "private",
-    "encryption",
-    "encrypt",
-    "decryption",
-    "signing",
-    "auth",
-    "master",
-    "account",
-    "storage",
-    "service",
-    "deploy",
-    "ssh",
-    "gpg",
-    "pgp",
-    "consumer",
-    "shared",
-    "subscription",
-    "license",
-    "licence",
-    "admin",
-    "webhook",
-    "hmac",
-    "aes",
-    "rsa",
-    "jwt",
-    "crypto",
-    "app",
-    "application",
-    "token",
-    "client",
-    "password",
-    "priv",
-    "preshared",
-];
+static SECRET_KEYS: Words = Words::of(
+    "api secret access private encryption encrypt decryption signing auth master account storage \
+    service deploy ssh gpg pgp consumer shared subscription license licence admin webhook hmac aes rsa jwt crypto app \
+    application token client password priv preshared",
+);
 
 /// Words before `KEY` that make it harmless, even in capitals.
-const OTHER_KEYS: &[&str] = &[
-    "public",
-    "pub",
-    "primary",
-    "foreign",
-    "sort",
-    "partition",
-    "cache",
-    "hash",
-    "index",
-    "unique",
-    "map",
-    "dict",
-    "group",
-    "order",
-    "object",
-    "hot",
-    "short",
-    "any",
-    "row",
-    "column",
-    "lookup",
-    "idempotency",
-    "dedup",
-    "routing",
-    "composite",
-    "natural",
-    "registry",
-    "enter",
-    "escape",
-    "arrow",
-    "translation",
-    "message",
-    "config",
-    "property",
-    "field",
-    "state",
-    "context",
-    "query",
-    "search",
-    "meta",
-    "data",
-    "json",
-    "host",
-    "local",
-    "session",
-    "event",
-    "metric",
-    "label",
-    "reg",
-    "item",
-    "parent",
-    "child",
-    "root",
-    "base",
-    "answer",
-    "release",
-    "modifier",
-    "function",
-    "fn",
-    "shift",
-    "ctrl",
-    "alt",
-];
+static OTHER_KEYS: Words = Words::of(
+    "public pub primary foreign sort partition cache hash index unique map dict group order object hot \
+    short any row column lookup idempotency dedup routing composite natural registry enter escape arrow translation message \
+    config property field state context query search meta data json host local session event metric label reg item parent \
+    child root base answer release modifier function fn shift ctrl alt",
+);
 
 /// Words before `pass` that make it a password, in any spelling: `db_pass`, `smtpPass`, `DBPASS`.
-const OWNERS: &str = "db database smtp imap mail email mysql pg postgres sql mongo redis ldap bind ftp sftp ssh http proxy vpn wifi \
-    mqtt amqp rabbitmq kafka jdbc admin root sudo user login account service svc keystore truststore become vault sasl ssl tls \
-    cert key archive zip";
+static OWNERS: Words = Words::of(
+    "db database smtp imap mail email mysql pg postgres sql mongo redis ldap bind ftp sftp ssh http proxy \
+    vpn wifi mqtt amqp rabbitmq kafka jdbc admin root sudo user login account service svc keystore truststore become vault \
+    sasl ssl tls cert key archive zip",
+);
 
 /// Words before `token` that are written together with it: `identitytoken`.
-const TOKENS: &str = "identity refresh session bearer id api bot oauth registry user client service";
+static TOKENS: Words = Words::of("identity refresh session bearer id api bot oauth registry user client service");
 
 /// Words before `PAT` that make it a personal access token: `GITHUB_PAT`.
-const HOSTS: &str = "github gh ghcr gitlab gl git gitea azure azdo ado devops jira atlassian bitbucket docker dockerhub databricks \
-    snowflake airtable my user bot ci admin deploy release";
+static HOSTS: Words = Words::of(
+    "github gh ghcr gitlab gl git gitea azure azdo ado devops jira atlassian bitbucket docker dockerhub \
+    databricks snowflake airtable my user bot ci admin deploy release",
+);
 
 /// Words in a password's name which show that the value only describes a password.
-const ABOUT: &[&str] = &[
-    "file",
-    "path",
-    "length",
-    "len",
-    "min",
-    "max",
-    "policy",
-    "reset",
-    "url",
-    "uri",
-    "field",
-    "expiry",
-    "expires",
-    "expired",
-    "count",
-    "id",
-    "name",
-    "label",
-    "placeholder",
-    "hint",
-    "strength",
-    "required",
-    "changed",
-    "updated",
-    "at",
-    "regex",
-    "rule",
-    "rules",
-    "type",
-    "input",
-    "form",
-    "prompt",
-    "manager",
-    "helper",
-    "validator",
-    "error",
-    "errors",
-    "store",
-    "attempts",
-    "age",
-    "days",
-    "help",
-    "text",
-    "enabled",
-    "disabled",
-    "command",
-    "cmd",
-    "source",
-    "provider",
-    "env",
-    "var",
-    "ref",
-    "arn",
-    "less",
-    "protected",
-    "encoder",
-    "service",
-    "column",
-    "key",
-    "link",
-    "page",
-    "view",
-    "mode",
-    "auth",
-    "authentication",
-    "visible",
-];
+static ABOUT: Words = Words::of(
+    "file path length len min max policy reset url uri field expiry expires expired count id name label \
+    placeholder hint strength required changed updated at regex rule rules type input form prompt manager helper validator \
+    error errors store attempts age days help text enabled disabled command cmd source provider env var ref arn less \
+    protected encoder service column key link page view mode auth authentication visible",
+);
 
 /// Words that may follow a name's last word: `API_KEY_2`, `TOKEN_PROD`.
-const AFTER: &[&str] = &[
-    "prod",
-    "production",
-    "dev",
-    "test",
-    "staging",
-    "live",
-    "old",
-    "new",
-    "backup",
-    "base64",
-    "b64",
-    "value",
-    "string",
-    "base",
-];
+static AFTER: Words = Words::of("prod production dev test staging live old new backup base64 b64 value string base data");
 
 /// Longer names are not names of secrets.
 pub(super) const LONGEST: usize = 136;
@@ -300,44 +99,47 @@ pub(super) fn name(name: &str) -> Option<Name> {
     let is_capital = !name.bytes().any(|byte| byte.is_ascii_lowercase());
     let mut words = words.split(' ').filter(|word| !word.is_empty());
     let mut last = words.next_back()?;
-    while AFTER.contains(&last) || is_number(last) {
+    while AFTER.has(last) || is_number(last) {
         last = words.next_back()?;
     }
     let before = words.clone().next_back();
-    let is_about = |list: &[&str]| before.is_some_and(|word| list.contains(&word));
+    let is_about = |words: &Words| before.is_some_and(|word| words.has(word));
     // It is certain only after another word, or in capitals, as variables are written.
     let sure = |sure: bool| Some(if sure { Name::Secret } else { Name::Likely });
     match last {
+        "secret" if before == Some("existing") => None,
         "password" | "passwords" | "passwd" | "passphrase" | "passwort" | "secret" | "secrets" | "credential"
         | "credentials" | "creds" | "apikey" | "apikeys" | "authtoken" | "accesstoken" | "secretkey" | "accesskey"
         | "privatekey" | "accountkey" | "clientsecret" | "storepass" | "keypass" | "requirepass" | "passcode" => {
             Some(Name::Secret)
         }
-        "pwd" if matches!(name, "PWD" | "OLDPWD") => None,
-        "pwd" => Some(Name::Secret),
-        "token" if is_about(OTHER_TOKENS) => None,
+        // The folder of a shell is called so, too.
+        "pwd" => sure(!matches!(name, "PWD" | "OLDPWD")),
+        "psk" | "dockerconfigjson" => Some(Name::Secret),
+        "token" if is_about(&OTHER_TOKENS) => None,
         "token" => sure(before.is_some() || is_capital),
-        "tokens" if is_about(&["api", "access", "auth", "refresh", "bearer", "secret"]) => Some(Name::Secret),
-        "key" if is_about(SECRET_KEYS) => Some(Name::Secret),
-        "key" if is_capital && before.is_some() && !is_about(OTHER_KEYS) => Some(Name::Secret),
-        "keys" if is_about(&["api", "secret", "access", "private", "encryption", "signing"]) => Some(Name::Secret),
-        "pass" if before.is_some_and(|word| is_among(OWNERS, word)) => Some(Name::Secret),
+        "tokens" if is_about(&const { Words::of("api access auth refresh bearer secret") }) => Some(Name::Secret),
+        "key" if is_about(&SECRET_KEYS) => Some(Name::Secret),
+        "key" if is_capital && before.is_some() && !is_about(&OTHER_KEYS) => Some(Name::Secret),
+        "keys" if is_about(&const { Words::of("api secret access private encryption signing") }) => Some(Name::Secret),
+        "pass" if before.is_some_and(|word| OWNERS.has(word)) => Some(Name::Secret),
         "pw" => sure(before.is_some()),
-        "pat" if is_capital && before.is_some_and(|word| is_among(HOSTS, word)) => Some(Name::Secret),
-        "pass" | "auth" => sure(is_capital && before.is_some() && !is_about(&["no", "test", "pre"])),
+        "pat" if is_capital && before.is_some_and(|word| HOSTS.has(word)) => Some(Name::Secret),
+        "pass" | "auth" => sure(is_capital && before.is_some() && !is_about(&const { Words::of("no test pre") })),
         "authorization" => Some(Name::Authorization),
+        "cookies" => Some(Name::Likely),
         "cookie" if before.is_none_or(|word| word == "set") => Some(Name::Cookie),
-        "signature" if is_about(&["amz", "goog", "access"]) => Some(Name::Secret),
+        "signature" if is_about(&const { Words::of("amz goog access") }) => Some(Name::Secret),
         // Names without a break between their words: `PGPASSWORD`, `MYTOKEN`.
         last if ["password", "passwd", "apikey", "authtoken", "accesstoken"].iter().any(|word| last.ends_with(word)) => {
             Some(Name::Secret)
         }
-        last if last.strip_suffix("pass").is_some_and(|owner| is_among(OWNERS, owner)) => Some(Name::Secret),
+        last if last.strip_suffix("pass").is_some_and(|owner| OWNERS.has(owner)) => Some(Name::Secret),
         // `identitytoken`, `refreshtoken`
-        last if last.strip_suffix("token").is_some_and(|owner| is_among(TOKENS, owner)) => Some(Name::Secret),
+        last if last.strip_suffix("token").is_some_and(|owner| TOKENS.has(owner)) => Some(Name::Secret),
         last if is_capital && (last.ends_with("token") || last.ends_with("secret")) => Some(Name::Secret),
         last => {
-            let about = ABOUT.contains(&last) || last == "hash";
+            let about = ABOUT.has(last) || last == "hash";
             words.any(|word| matches!(word, "password" | "passwd")).then_some(Name::Secret).filter(|_| !about)
         }
     }
@@ -392,10 +194,6 @@ fn words<'b>(name: &str, buffer: &'b mut [u8; 2 * LONGEST]) -> Option<&'b str> {
     std::str::from_utf8(&buffer[..length]).ok()
 }
 
-fn is_among(words: &str, word: &str) -> bool {
-    words.split(' ').any(|known| known == word)
-}
-
 fn is_number(word: &str) -> bool {
     word.strip_prefix('v').unwrap_or(word).bytes().all(|byte| byte.is_ascii_digit())
 }
@@ -421,13 +219,11 @@ pub(super) fn is_placeholder(value: &str) -> bool {
         || around("<", ">")
         || around("%", "%") && word(&value[1..value.len() - 1])
         || value.starts_with(super::REDACTED)
+        || value.ends_with("...")
         || bytes.len() > 2 && matches!(first, b'*' | b'x' | b'X' | b'.' | b'-' | b'#') && bytes.iter().all(|byte| byte == first)
         || value.chars().all(|c| matches!(c, '•' | '…' | '●'))
-        || matches!(first | 0x20, b'y' | b'p' | b'o' | b'e' | b's' | b'v')
-            && ["your-", "your_", "your ", "process.env", "os.environ", "os.getenv", "env.", "env:", "secrets.", "vars."]
-                .iter()
-                .any(|start| starts(start))
-        || WORDS.iter().any(|known| value.eq_ignore_ascii_case(known))
+        || matches!(first | 0x20, b'c' | b'y' | b'p' | b'o' | b'e' | b's' | b'v') && STARTS.split('|').any(starts)
+        || WORDS.has(value)
 }
 
 /// Returns the position of a default value that a shell uses if the variable is not set: `hunter2` in
@@ -456,39 +252,13 @@ pub(super) fn default(value: &str) -> Option<Range<usize>> {
     (from > 0 && !value[from..to].starts_with('$') && !is_placeholder(&value[from..to])).then_some(from..to)
 }
 
+/// What begins with one of these is no value.
+const STARTS: &str = "ConvertTo-|your-|your_|your |process.env|os.environ|os.getenv|env.|env:|secrets.|vars.";
 /// Words that describe a value, or say that there is none.
-const WORDS: &[&str] = &[
-    "null",
-    "none",
-    "nil",
-    "undefined",
-    "true",
-    "false",
-    "yes",
-    "no",
-    "string",
-    "str",
-    "number",
-    "boolean",
-    "bool",
-    "int",
-    "integer",
-    "object",
-    "array",
-    "any",
-    "optional",
-    "required",
-    "hidden",
-    "empty",
-    "redacted",
-    "[redacted]",
-    "n/a",
-    "...",
-    // The values of `credentials` in a browser's `fetch`.
-    "include",
-    "omit",
-    "same-origin",
-];
+static WORDS: Words = Words::of(
+    "null none nil undefined true false yes no string str number boolean bool int integer object array any \
+    optional required hidden empty redacted [redacted] n/a ... include omit same-origin",
+);
 
 /// Returns whether a value is code and not a secret: a path of identifiers that mentions one.
 pub(super) fn is_code(value: &str) -> bool {
@@ -531,7 +301,7 @@ pub(super) fn is_one_with(before: &[u8]) -> bool {
     let (before, word) = words.split_at(words.len() - length);
     // The letter of an escape is not part of the word.
     let behind_escape = if before.ends_with(b"\\") { word.get(1..).unwrap_or_default() } else { word };
-    SECRET_KEYS.iter().any(|known| [word, behind_escape].iter().any(|word| word.eq_ignore_ascii_case(known.as_bytes())))
+    SECRET_KEYS.has(word) || SECRET_KEYS.has(behind_escape)
 }
 
 pub(super) fn find_ignoring_case(text: &str, word: &str) -> bool {
@@ -539,29 +309,34 @@ pub(super) fn find_ignoring_case(text: &str, word: &str) -> bool {
 }
 
 /// Words that follow a flag's name in a sentence and are not its value.
-pub(super) const PROSE: &[&str] = &[
-    "to", "is", "and", "or", "flag", "option", "in", "for", "from", "with", "as", "if", "the", "argument", "value", "on",
-    "must", "can", "was", "which", "that", "when", "not", "needs", "requires", "takes", "instead", "here", "to,", "are",
-    "will", "should",
-];
+pub(super) static PROSE: Words = Words::of(
+    "to is and or flag option in for from with as if the argument value on must can was which \
+    that when not needs requires takes instead here to, are will should",
+);
 
 /// Returns whether a word belongs to a sentence about passwords and is not a password.
 pub(super) fn is_prose(word: &str) -> bool {
-    const MORE: &str = "a an at be been by of it its this your you my has have had no does do did than least most only cannot may \
-        please use used using set enter type change changed reset too short long weak strong minimum maximum min max \
-        length characters chars letters digits invalid incorrect wrong missing required optional expired failed error \
-        errors found mismatch match matches user users login account field fields string hash hashed encoded encrypted \
-        checksum default empty see attempts but so then there after before each every all any per about new old";
+    static MORE: Words = Words::of(
+        "a an at be been by of it its this your you my has have had no does do did than least most only cannot \
+    may please use used using set enter type change changed reset too short long weak strong minimum maximum min max length \
+    characters chars letters digits invalid incorrect wrong missing required optional expired failed error errors found \
+    mismatch match matches user users login account field fields string hash hashed encoded encrypted checksum default empty \
+    see attempts but so then there after before each every all any per about new old",
+    );
     let small = word.to_ascii_lowercase();
-    PROSE.contains(&&*small)
-        || MORE.split(' ').any(|known| known == small)
-        || KEYWORDS.iter().any(|known| small.contains(known))
+    PROSE.has(word) || MORE.has(word) || KEYWORDS.iter().any(|known| small.contains(known))
 }
 
 /// Returns the position of the name whose last word ends here, if a value may follow it.
 pub(super) fn name_around(bytes: &[u8], end: usize) -> Option<Range<usize>> {
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-    let to = end + bytes[end..].iter().take(NAME).take_while(|byte| is_name(byte) && **byte != b'-').count();
+    let mut to = end + bytes[end..].iter().take(NAME).take_while(|byte| is_name(byte) && **byte != b'-').count();
+    // `client-key-data`
+    if let Some(rest) = bytes[to..].strip_prefix(b"-")
+        && let Some(word) = AFTER.all().find(|word| rest.starts_with(word.as_bytes()))
+    {
+        to += 1 + word.len();
+    }
     // Most words are followed by nothing that could join a value to them.
     let calls = bytes.get(to) == Some(&b'(') && matches!(bytes.get(to + 1), Some(b'"' | b'\'' | b'\\'));
     if !calls && !bytes.get(to).is_none_or(|byte| b"=:\"'` \t\\]><*\n\r,".contains(byte)) {

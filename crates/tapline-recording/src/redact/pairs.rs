@@ -4,25 +4,24 @@
 use std::ops::Range;
 
 use super::class::BEARER;
+use super::words::Words;
 
 /// How far apart name and value may be.
 pub(super) const FAR: usize = 400;
 /// How far from its type the parts of a key in JSON may be.
 const KEY: usize = 8 << 10;
 /// What the name of a pair is called.
-const NAMES: &str = "name key parametername parameterkey variable var env header setting property field id path option";
+static NAMES: Words = Words::of(
+    "name key parametername parameterkey optionname variable output var env header setting property field id path option",
+);
 /// What its value is called.
-const VALUES: &str = "value val parametervalue stringvalue secretvalue secretstring default content";
+static VALUES: Words = Words::of("value val parametervalue stringvalue secretvalue secretstring default content");
 /// The private parts of a key.
 const PARTS: &[&str] = &["d", "p", "q", "dp", "dq", "qi", "k"];
 
 /// Returns whether a key is what the value of a pair is called.
 pub(super) fn is_value(key: &str) -> bool {
-    is_among(VALUES, key.as_bytes())
-}
-
-fn is_among(words: &str, word: &[u8]) -> bool {
-    !word.is_empty() && words.split(' ').any(|known| word.eq_ignore_ascii_case(known.as_bytes()))
+    VALUES.has(key)
 }
 
 /// Returns where the text ends without these bytes at its end.
@@ -53,21 +52,24 @@ pub(super) fn called(bytes: &[u8], name: usize) -> Option<usize> {
     let start = name - dotted;
     let open = without(&bytes[..start], QUOTES);
     let joint = without(&bytes[..open], BLANKS);
-    let is_joined = matches!(bytes[..joint].last(), Some(b':' | b'='));
+    let is_joined = matches!(bytes[..joint].last(), Some(b':' | b'=' | b'>'));
     let key = if is_joined { without(&bytes[..joint - 1], BLANKS) } else { joint };
     let key = if is_joined { without(&bytes[..key], QUOTES) } else { key };
     let length = bytes[..key].iter().rev().take(16).take_while(|byte| byte.is_ascii_alphanumeric()).count();
     let word = &bytes[key - length..key];
-    (is_joined && is_among(NAMES, word) || open < start && word == b"variable").then_some(key - length)
+    let is_declared = open < start && (word == b"variable" || word == b"output") || bytes[..key - length].ends_with(b"--");
+    (NAMES.has(word) && (is_joined || is_declared)).then_some(key - length)
 }
 
 /// Returns where the value begins if `value:` or `value =` stands here, behind any quotes.
-fn joined(bytes: &[u8], from: usize) -> Option<usize> {
+fn joined(bytes: &[u8], from: usize, is_flag: bool) -> Option<usize> {
     let skip = |at: usize, what: &[u8]| at + bytes[at..].iter().take(64).take_while(|byte| what.contains(byte)).count();
     let at = skip(skip(from, QUOTES), BLANKS);
     let at = match bytes[at..] {
         [b'=', b'>', ..] => at + 2,
-        [b':' | b'=', ..] => at + 1,
+        [b':' | b'=' | b'>', ..] => at + 1,
+        // `--value VALUE`
+        _ if is_flag && at > from => at,
         _ => return None,
     };
     Some(skip(at, BLANKS))
@@ -79,15 +81,26 @@ fn values(bytes: &[u8], range: Range<usize>, is_before: bool) -> Option<usize> {
     while at < range.end {
         let byte = bytes[at];
         let is_item = byte == b'-' && bytes[..at].iter().rev().find(|byte| !BLANKS.contains(byte)) == Some(&b'\n');
-        if matches!(byte, b'{' | b'}' | b'<' | b'>') || is_item {
+        let tag = || {
+            bytes[at + 1..range.end]
+                .iter()
+                .take(16)
+                .skip_while(|byte| **byte == b'/')
+                .take_while(|byte| byte.is_ascii_alphanumeric())
+        };
+        let is_other = byte == b'<' && {
+            let tag: Vec<u8> = tag().copied().collect();
+            !NAMES.has(&tag) && !VALUES.has(&tag)
+        };
+        if matches!(byte, b'{' | b'}') || is_other || bytes[at..].starts_with(b"/>") || is_item {
             if !is_before {
                 return None;
             }
             found = None;
         }
         let length = bytes[at..range.end].iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
-        if length > 0 && is_among(VALUES, &bytes[at..at + length]) {
-            found = joined(bytes, at + length).or(found);
+        if length > 0 && VALUES.has(&bytes[at..at + length]) {
+            found = joined(bytes, at + length, bytes[..at].ends_with(b"--")).or(found);
             if !is_before && found.is_some() {
                 return found;
             }

@@ -6,7 +6,7 @@ mod view;
 use super::rules::Rules;
 use super::scan::{Found, scan};
 use super::spans::merge;
-use view::{key_without_marks, uncoloured, unprefixed};
+use view::{key_without_marks, uncoloured, unlisted, unprefixed};
 
 /// A text with one layer of escapes removed.
 #[derive(Debug, Default)]
@@ -70,44 +70,38 @@ pub(super) fn find(rules: &Rules, text: &str, more: bool) -> Found {
 /// Finds the secrets in a text and in the views of it. Of lines in a list the beginning may be missing.
 pub(super) fn look(rules: &Rules, text: &str, more: bool, is_list: bool) -> Found {
     let mut found = scan(rules, text, more);
-    let plain = uncoloured(text);
-    if let Some(plain) = &plain {
-        let beneath = scan(rules, &plain.text, more);
-        found.is_quiet &= beneath.is_quiet;
+    if let Some(plain) = uncoloured(text) {
         found.undecided = plain.cut.filter(|_| more).map_or(found.undecided, |cut| cut.min(found.undecided));
-        if more && beneath.undecided < plain.text.len() {
-            found.undecided = found.undecided.min(plain.above(beneath.undecided));
+        found.add(&plain, look(rules, &plain.text, more, is_list));
+    } else if !found.is_quiet || is_list {
+        // Words are the same in every line, so where nothing announces a secret, none is there.
+        let lines = unprefixed(text);
+        let is_part = is_list || memchr::memmem::find(text.as_bytes(), b"@@ -").is_some();
+        if is_part && lines.is_none() {
+            key_without_marks(text, &mut found.spans);
         }
-        found.spans.extend(beneath.spans.into_iter().flat_map(|span| plain.spans_above(span)));
-    }
-    // Words are the same in every line, so where nothing announces a secret, none is there.
-    let bare = plain.as_ref().map_or(text, |plain| &plain.text);
-    if !found.is_quiet || is_list {
-        let lines = unprefixed(bare);
-        let mut spans = Vec::new();
-        if let Some(lines) = &lines {
-            let beneath = scan(rules, &lines.text, more);
-            if more && beneath.undecided < lines.text.len() {
-                let at = lines.above(beneath.undecided);
-                found.undecided = found.undecided.min(plain.as_ref().map_or(at, |plain| plain.above(at)));
+        for (view, is_part) in [(lines, is_part), (unlisted(text), false)] {
+            let Some(view) = view else { continue };
+            let mut beneath = scan(rules, &view.text, more);
+            if is_part {
+                key_without_marks(&view.text, &mut beneath.spans);
             }
-            spans = beneath.spans;
-        }
-        if is_list || memchr::memmem::find(bare.as_bytes(), b"@@ -").is_some() {
-            key_without_marks(lines.as_ref().map_or(bare, |lines| &lines.text), &mut spans);
-        }
-        for span in spans {
-            let above = lines.as_ref().map_or_else(|| vec![span.clone()], |lines| lines.spans_above(span.clone()).collect());
-            for span in above {
-                match &plain {
-                    Some(plain) => found.spans.extend(plain.spans_above(span)),
-                    None => found.spans.push(span),
-                }
-            }
+            found.add(&view, beneath);
         }
     }
     merge(&mut found.spans);
     found
+}
+
+impl Found {
+    /// Adds what was found in a view of the text.
+    fn add(&mut self, view: &Peeled, beneath: Self) {
+        self.is_quiet &= beneath.is_quiet;
+        if beneath.undecided < view.text.len() {
+            self.undecided = self.undecided.min(view.above(beneath.undecided));
+        }
+        self.spans.extend(beneath.spans.into_iter().flat_map(|span| view.spans_above(span)));
+    }
 }
 
 /// Returns whether an escaped letter could hide a secret. Line ends and quotes are handled without removing escapes.

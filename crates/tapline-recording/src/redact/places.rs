@@ -184,15 +184,13 @@ impl Scan<'_> {
         from
     }
 
-    /// Hides the signature in `?sig=…` or `&sig=…`: whoever has such a URL has access.
-    pub(super) fn signature(&mut self, start: usize, end: usize) -> usize {
-        if matches!(self.bytes[..start].last(), Some(b'?' | b'&' | b';')) {
-            let is_part = |byte: &u8| TOKEN.has(*byte) || BASE64.has(*byte) || *byte == b'%';
-            let length = self.bytes[end..].iter().take(USER).take_while(|byte| is_part(byte)).count();
-            self.touched |= end + length == self.bytes.len();
-            if length >= 16 {
-                self.hide(end..end + length);
-            }
+    /// Hides the signature, key or code in `?sig=…`: whoever has such a URL has access.
+    pub(super) fn signature(&mut self, end: usize) -> usize {
+        let is_part = |byte: &u8| TOKEN.has(*byte) || BASE64.has(*byte) || *byte == b'%';
+        let length = self.bytes[end..].iter().take(USER).take_while(|byte| is_part(byte)).count();
+        self.touched |= end + length == self.bytes.len();
+        if length >= 16 && is_likely(&self.text[end..end + length]) {
+            self.hide(end..end + length);
         }
         end
     }

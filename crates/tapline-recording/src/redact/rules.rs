@@ -1,8 +1,5 @@
 //! Everything that is searched for, built once: the table, the names, and what a user adds.
 
-use aho_corasick::automaton::Automaton as _;
-use aho_corasick::dfa::DFA;
-use aho_corasick::{Input, MatchKind};
 use regex_lite::Regex;
 use std::collections::HashSet;
 use std::ops::Range;
@@ -10,7 +7,7 @@ use std::ops::Range;
 use super::announced::Announced;
 use super::class::{ALNUM, DOTTED};
 use super::programs::COMMANDS;
-use super::sieve::{Sieve, keywords};
+use super::sieve::{Look, Passed, Sieve, keywords};
 use super::spans::merge;
 use super::table::SHAPES;
 
@@ -33,8 +30,25 @@ const PLACES: &[(&str, Announced)] = &[
     ("sudo -S", Announced::Piped),
     ("--password-stdin", Announced::Piped),
     ("chpasswd", Announced::Piped),
-    ("sig=", Announced::Signature),
+    ("\"-u", Announced::User),
+    ("'-u", Announced::User),
+    ("\"-p", Announced::Password),
+    ("'-p", Announced::Password),
+    ("kinit ", Announced::Piped),
+    ("cryptsetup ", Announced::Piped),
+    ("passwd --stdin", Announced::Piped),
+    ("secret create", Announced::Piped),
+    ("secret put", Announced::Piped),
+    ("secret set", Announced::Piped),
+    ("--passphrase-fd", Announced::Piped),
+    ("?sig=", Announced::Signature),
+    ("&sig=", Announced::Signature),
+    (";sig=", Announced::Signature),
     ("Signature=", Announced::Signature),
+    ("?key=", Announced::Signature),
+    ("&key=", Announced::Signature),
+    ("?code=", Announced::Signature),
+    ("&code=", Announced::Signature),
     ("_PAT", Announced::Name),
     ("_PW", Announced::Name),
     ("pw:", Announced::ShortName),
@@ -43,15 +57,13 @@ const PLACES: &[(&str, Announced)] = &[
     ("pw\\", Announced::ShortName),
     ("PW:", Announced::ShortName),
     ("PW=", Announced::ShortName),
+    ("psk=", Announced::ShortName),
 ];
 
 /// Everything that is searched for.
 #[derive(Debug)]
 pub(super) struct Rules {
     pub(super) sieve: Sieve,
-    /// The DFA itself, not the type that lets the crate choose: that costs a call per byte.
-    automaton: Option<DFA>,
-    announced: Vec<Announced>,
     /// The starts of secrets, to find one that is only begun.
     begun: Begun,
     patterns: Vec<Regex>,
@@ -76,24 +88,36 @@ impl Rules {
         starts.extend(values.iter().cloned());
         found.extend(values.into_iter().map(|value| (value, Announced::Value)));
         let sieve = Sieve::new(&found);
-        let (texts, announced): (Vec<_>, Vec<_>) = found.into_iter().unzip();
-        let automaton = DFA::builder().match_kind(MatchKind::Standard).build(&texts).ok();
-        Self { sieve, automaton, announced, begun: Begun::new(&starts), patterns, has_own }
+        Self { sieve, begun: Begun::new(&starts), patterns, has_own }
     }
 
-    /// Returns everything in the text that announces a secret, ordered by its end.
-    pub(super) fn announcements(&self, text: &(impl AsRef<[u8]> + ?Sized)) -> impl Iterator<Item = (Announced, usize, usize)> {
-        let text = text.as_ref();
-        let found = self.automaton.as_ref().and_then(|automaton| automaton.try_find_overlapping_iter(Input::new(text)).ok());
-        let found = found.into_iter().flatten();
-        let found = found.map(|found| (self.announced[found.pattern().as_usize()], found.start(), found.end()));
-        // Without the automaton nothing can be found, so hide everything.
-        found.chain(self.automaton.is_none().then_some((Announced::Value, 0, text.len())))
+    /// Calls `each` with everything in the text that announces a secret, ordered by its end.
+    pub(super) fn announcements(&self, text: &[u8], mut each: impl FnMut(Announced, usize, usize)) {
+        // What overlaps is found in the order of some part of it. All that comes later ends behind `to`.
+        let mut held: Vec<(usize, usize, Announced)> = Vec::new();
+        let mut pass = |held: &mut Vec<(usize, usize, Announced)>, to: usize| {
+            let first = |held: &[(usize, usize, Announced)]| {
+                let ended = held.iter().enumerate().filter(|(_, (end, ..))| *end <= to);
+                ended.min_by_key(|(_, (end, start, _))| (*end, *start)).map(|(at, _)| at)
+            };
+            while let Some(at) = first(held) {
+                let (end, start, announced) = held.remove(at);
+                each(announced, start, end);
+            }
+        };
+        self.sieve.any(text, 0, Look::Whole, |passed| {
+            if let Passed::Announced(announced, start, end) = passed {
+                pass(&mut held, start);
+                held.push((end, start, announced));
+            }
+            false
+        });
+        pass(&mut held, usize::MAX);
     }
 
     /// Returns whether only the full search can find all secrets: a user's patterns may match anything.
     pub(super) fn is_blind(&self) -> bool {
-        !self.patterns.is_empty() || self.automaton.is_none() || self.sieve.is_blind
+        !self.patterns.is_empty() || self.sieve.is_blind
     }
 
     /// Returns the position at the end of the text where a secret may begin.

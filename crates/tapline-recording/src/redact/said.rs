@@ -5,6 +5,7 @@
 use super::names::{self, Name};
 use super::scan::Scan;
 use super::values::is_random;
+use super::words::Words;
 
 /// The greatest distance from the name to its value.
 const FAR: usize = 80;
@@ -14,124 +15,45 @@ const WORDS: usize = 8;
 const HEAD: usize = 256;
 
 /// Words that come before the value of a name.
-const IS: &[&str] = &["is", "was", "are", "be", "ist", "is:", "was:", "are:", "be:"];
+static IS: Words = Words::of("is was are be ist is: was: are: be:");
 /// Words that may come between the name and `is`: `the password for the staging database is …`.
-const OF: &[&str] = &["for", "of", "to", "on", "in", "at", "as", "should", "must", "will", "you", "we", "für"];
+static OF: Words = Words::of("for of to on in at as should must will you we für");
 /// Verbs after which `to` and `as` announce a password: `set the password to …`.
-const SETS: &[&str] = &[
-    "set",
-    "sets",
-    "setting",
-    "change",
-    "changes",
-    "changed",
-    "changing",
-    "reset",
-    "resets",
-    "resetting",
-    "update",
-    "updates",
-    "updated",
-    "updating",
-    "setze",
-    "ändere",
-];
+static SETS: Words = Words::of(
+    "set sets setting change changes changed changing reset resets resetting update updates updated updating setze ändere",
+);
 /// The most words between the verb and the password: `set the new admin user's password to …`.
 const SET_WORDS: usize = 5;
 /// Words that continue a sentence after a value. Any other word shows that the value is a description: `k8s-native
 /// objects`.
-const GOES_ON: &[&str] = &[
-    "and", "or", "but", "until", "for", "on", "in", "at", "with", "thanks", "please", "so", "if", "when", "then", "not", "ok",
-    "now", "as", "by", "from", "the", "since", "while", "because", "again", "here", "today",
-];
+static GOES_ON: Words = Words::of(
+    "and or but until for on in at with thanks please so if when then not ok now as by from the since \
+    while because again here today",
+);
 /// Words that follow the name of a thing: `the password "field1" is missing`.
-const OF_A_THING: &[&str] = &[
-    "is",
-    "was",
-    "are",
-    "has",
-    "had",
-    "does",
-    "must",
-    "should",
-    "can",
-    "cannot",
-    "needs",
-    "will",
-    "field",
-    "column",
-    "input",
-    "parameter",
-    "property",
-    "option",
-    "variable",
-    "key",
-    "attribute",
-    "setting",
-    "entry",
-    "already",
-    "created",
-    "deleted",
-    "configured",
-    "unchanged",
-    "patched",
-    "edited",
-    "labeled",
-    "not",
-];
+static OF_A_THING: Words = Words::of(
+    "is was are has had does must should can cannot needs will field column input parameter property \
+    option variable key attribute setting entry already created deleted configured unchanged patched edited labeled not",
+);
 /// Units: `the password is 12chars`.
-const UNITS: &[&str] = &[
-    "char",
-    "chars",
-    "character",
-    "characters",
-    "bit",
-    "bits",
-    "byte",
-    "bytes",
-    "digit",
-    "digits",
-    "letter",
-    "letters",
-    "word",
-    "words",
-    "hex",
-    "day",
-    "days",
-    "hour",
-    "hours",
-    "minute",
-    "minutes",
-    "min",
-    "mins",
-    "second",
-    "seconds",
-    "sec",
-    "secs",
-    "time",
-    "times",
-    "month",
-    "months",
-    "year",
-    "years",
-    "week",
-    "weeks",
-];
+static UNITS: Words = Words::of(
+    "char chars character characters bit bits byte bytes digit digits letter letters word words hex day days \
+    hour hours minute minutes min mins second seconds sec secs time times month months year years week weeks",
+);
 /// Words that may follow `is`.
 const NOW: &[&str] = &["now", "just", "still", "currently", "simply", "actually"];
 
 /// Prefixes of encodings, algorithms, standards and versions, which a number follows.
-const TECHNICAL: &[&str] = &[
-    "base", "sha", "md", "argon", "pbkdf", "utf", "aes", "rsa", "ed", "oauth", "rfc", "hs", "rs", "es", "ascii", "http",
-    "scram", "blake", "chacha", "x", "v", "version", "python", "iso", "hmac", "jwt", "tls", "ipv", "p", "secp", "des", "crc",
-    "pkcs", "uuid", "uuidv", "ecma", "json", "php", "java", "node", "ripemd", "gpt", "win", "hkdf", "kdf",
-];
+static TECHNICAL: Words = Words::of(
+    "base sha md argon pbkdf utf aes rsa ed oauth rfc hs rs es ascii http scram blake chacha x v version \
+    python iso hmac jwt tls ipv p secp des crc pkcs uuid uuidv ecma json php java node ripemd gpt win hkdf kdf",
+);
 
 /// Endings of file and host names.
-const ENDINGS: &[&str] = &[
-    "txt", "json", "yaml", "yml", "toml", "env", "md", "rs", "py", "js", "ts", "go", "sh", "conf", "cfg", "ini", "com", "org",
-    "net", "io", "dev", "html", "pem", "key", "xml", "log", "local", "lock", "java", "rb", "kt", "c", "h", "cpp", "tf", "csv",
-];
+static ENDINGS: Words = Words::of(
+    "txt json yaml yml toml env md rs py js ts go sh conf cfg ini com org net io dev html pem key xml log \
+    local lock java rb kt c h cpp tf csv",
+);
 
 /// How a sentence announces a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,7 +89,7 @@ impl Scan<'_> {
             Said::Is => true,
             Said::To => set.is_some() && (is_short_password(name) || is_random(value)),
             // Without a word between, it must be a name in capitals or a value in quotes.
-            Said::Nothing if is_quoted => !self.is_followed_by(end, |word| OF_A_THING.contains(&word)),
+            Said::Nothing if is_quoted => !self.is_followed_by(end, |word| OF_A_THING.has(word)),
             Said::Nothing => is_capital && is_sure && (is_password(name) || is_long_mix(value)),
         };
         if is_one || is_meant && looks_secret(name, is_sure, value) && !self.only_describes(name, said, is_quoted, from, end) {
@@ -183,8 +105,7 @@ impl Scan<'_> {
             && is_password(name)
             && is_compound(&self.text[from..end])
             && (!is_short_password(name)
-                || !is_quoted
-                    && (is_adjective(&self.text[from..end]) || self.is_followed_by(end, |word| !GOES_ON.contains(&word))))
+                || !is_quoted && (is_adjective(&self.text[from..end]) || self.is_followed_by(end, |word| !GOES_ON.has(word))))
     }
 
     /// Returns whether a lower-case word that satisfies `is_such` follows the value, after only a space.
@@ -231,7 +152,7 @@ impl Scan<'_> {
             let length = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
             self.touched |= at + length == self.bytes.len();
             let word = self.text.get(at..at + length)?;
-            if is_one_of(IS, word) {
+            if IS.has(word) {
                 let mut value = at + length;
                 value += self.bytes[value..].iter().take(FAR).take_while(|byte| **byte == b' ').count();
                 for now in NOW {
@@ -248,9 +169,9 @@ impl Scan<'_> {
             if is_first {
                 is_first = false;
                 second = Some((at, Said::Nothing));
-                goes_on = is_one_of(OF, word);
+                goes_on = OF.has(word);
                 if goes_on {
-                    let is_to = is_one_of(&["to", "as"], word);
+                    let is_to = matches!(word, "to" | "as");
                     let blanks = rest[length..].iter().take_while(|byte| **byte == b' ').count();
                     second = (is_to && blanks > 0).then_some((at + length + blanks, Said::To));
                     // `the secret to success is …`
@@ -277,10 +198,6 @@ impl Scan<'_> {
     }
 }
 
-fn is_one_of(words: &[&str], word: &str) -> bool {
-    words.iter().any(|known| known.eq_ignore_ascii_case(word))
-}
-
 /// Returns the position of a verb that sets what is named after this text.
 fn setting(before: &str) -> Option<usize> {
     let mut head = before.len().saturating_sub(FAR);
@@ -297,7 +214,7 @@ fn setting(before: &str) -> Option<usize> {
         end = head + words.len() - word.len();
         // The letter of an escape is not part of the word.
         let behind_escape = if before[..end].ends_with('\\') { word.get(1..).unwrap_or_default() } else { word };
-        if is_one_of(SETS, word) || is_one_of(SETS, behind_escape) {
+        if SETS.has(word) || SETS.has(behind_escape) {
             return Some(end);
         }
     }
@@ -380,7 +297,7 @@ fn is_technical_word(part: &str) -> bool {
     let letters = part.bytes().take_while(u8::is_ascii_alphabetic).count();
     let digits = part[letters..].bytes().take_while(u8::is_ascii_digit).count();
     let rest = &part.as_bytes()[letters + digits..];
-    is_one_of(TECHNICAL, &part[..letters])
+    TECHNICAL.has(&part[..letters])
         && (1..=5).contains(&digits)
         && rest.len() <= if letters > 1 { 8 } else { 0 }
         && (rest.iter().all(u8::is_ascii_lowercase) || rest.iter().all(u8::is_ascii_uppercase))
@@ -395,7 +312,7 @@ fn is_technical_name(value: &str) -> bool {
         let digits = part.bytes().take_while(u8::is_ascii_digit).count();
         (1..=4).contains(&digits) && part.len() <= digits + 3 && part[digits..].bytes().all(|byte| byte.is_ascii_alphabetic())
     };
-    (is_technical_word(first) || is_one_of(TECHNICAL, first))
+    (is_technical_word(first) || TECHNICAL.has(first))
         && parts.all(|part| is_plain(part) || is_technical_word(part) || is_of_number(part))
 }
 
@@ -405,12 +322,16 @@ fn is_technical(value: &str) -> bool {
     let digits = value.bytes().take_while(u8::is_ascii_digit).count();
     let behind = &value[digits..];
     let is_count = (1..=3).contains(&digits)
-        && (UNITS.contains(&behind)
+        && (UNITS.has(behind)
             || behind.starts_with('-') && behind.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'));
     let is_date = value.bytes().all(|byte| byte.is_ascii_digit() || b"-:.TZ+/,".contains(&byte));
-    let is_file = value.rsplit_once('.').is_some_and(|(_, ending)| ENDINGS.contains(&ending));
     let is_mail = value.split_once('@').is_some_and(|(_, host)| host.contains('.'));
     let is_identifier = value.contains('_') && names::speaks_of_secret(value);
     let is_path = value.contains('/') && !is_long_mix(value);
-    is_count || is_date || is_technical_name(value) || is_file || is_mail || is_identifier || is_path
+    is_count || is_date || is_technical_name(value) || is_file(value) || is_mail || is_identifier || is_path
+}
+
+/// Returns whether a value ends like the name of a file.
+pub(super) fn is_file(value: &str) -> bool {
+    value.rsplit_once('.').is_some_and(|(_, ending)| ENDINGS.has(ending))
 }

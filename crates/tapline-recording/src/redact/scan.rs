@@ -1,17 +1,18 @@
-//! Finds the secrets in one text. One automaton finds everything that can announce a secret, and each finding is then
+//! Finds the secrets in one text. The sieve finds everything that can announce a secret, and each finding is then
 //! checked exactly. Every check looks a bounded way ahead or remembers how far a run of characters extends, so the time
 //! is linear in any text.
 
 use std::ops::Range;
 
 use super::announced::Announced;
-use super::class::{ALNUM, Class};
+use super::class::{ALNUM, Class, TOKEN};
 use super::glance::{announces, may_hold_as_it_is};
 use super::names::LastName;
 use super::programs::{LITERALS, PASSWORDS, Programs, USERS};
 use super::rules::Rules;
 use super::spans::merge;
 use super::table::{Part, Shape, Stands};
+use super::values::HEAD;
 
 /// What was found in a text.
 #[derive(Debug, Default)]
@@ -165,6 +166,7 @@ impl<'a> Scan<'a> {
         let part_of_more = |byte: u8| matches!(byte, b'+' | b'/');
         if shape.stands != Stands::Anywhere && !self.is_word_start(from)
             || shape.stands == Stands::AsWord && from > 0 && part_of_more(self.bytes[from - 1])
+            || shape.stands == Stands::Mixed && from > 0 && TOKEN.has(self.bytes[from - 1])
         {
             return None;
         }
@@ -190,6 +192,18 @@ impl<'a> Scan<'a> {
         }
         let behind = self.bytes.get(at);
         if shape.stands == Stands::AsWord && behind.is_some_and(|byte| ALNUM.has(*byte) || part_of_more(*byte)) {
+            return None;
+        }
+        // Enough of it to judge by.
+        let rest = &self.bytes[end..at.min(end + HEAD)];
+        let has = |is: fn(&u8) -> bool| rest.iter().any(is);
+        let is_mix = || {
+            let is_hex = rest.iter().all(u8::is_ascii_hexdigit);
+            has(u8::is_ascii_digit) && (is_hex || has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase))
+        };
+        // `ghp_xxxxxxxx` shows what one looks like.
+        let is_example = rest.len() > 8 && rest.iter().all(|byte| *byte == rest[0]);
+        if is_example || shape.stands == Stands::Mixed && !is_mix() {
             return None;
         }
         // The full stop of a sentence is not part of the secret.
@@ -219,7 +233,7 @@ impl<'a> Scan<'a> {
             Announced::PrivateLines => self.check(start, |scan| scan.private_lines(start, end)),
             Announced::Jwk => self.check(start, |scan| scan.jwk(start)),
             Announced::Piped => self.check(end, |scan| scan.piped(start, end)),
-            Announced::Signature => self.check(end, |scan| scan.signature(start, end)),
+            Announced::Signature => self.check(end, |scan| scan.signature(end)),
         }
     }
 }
@@ -232,9 +246,7 @@ pub(super) fn scan(rules: &Rules, text: &str, more: bool) -> Found {
         return Found { spans: Vec::new(), undecided, is_quiet };
     }
     let mut scan = Scan::new(text, more);
-    for (announced, start, end) in rules.announcements(text) {
-        scan.announced(announced, start, end);
-    }
+    rules.announcements(text.as_bytes(), |announced, start, end| scan.announced(announced, start, end));
     let mut undecided = scan.undecided;
     if more {
         undecided = undecided.min(rules.may_begin(text));

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use super::floor;
 use super::names::{self, NAME, Name, PROSE, name_around};
+use super::said::is_file;
 use super::scan::Scan;
 use beyond::is_mixed;
 
@@ -138,6 +139,10 @@ impl Scan<'_> {
 
     /// Returns how a value is joined to the name, and where it begins.
     fn joint(&mut self, start: usize, to: usize) -> Option<(Joint, usize)> {
+        // `arn:aws:secretsmanager:…:secret:name`
+        if self.bytes[..start].ends_with(b":") && self.bytes.get(to) == Some(&b':') {
+            return None;
+        }
         let mut at = to;
         let escaped = |scan: &Self, at: usize| scan.bytes[at..].iter().take(HEAD).take_while(|byte| **byte == b'\\').count();
         let slashes = escaped(self, at);
@@ -155,8 +160,16 @@ impl Scan<'_> {
         if self.byte(at) == Some(b']') {
             at += 1;
         }
-        if (is_quoted || self.bytes[..start].last() == Some(&b'<')) && self.byte(at) == Some(b'>') {
+        if (is_quoted || matches!(self.bytes[..start].last(), Some(b'<' | b':'))) && self.byte(at) == Some(b'>') {
             return Some((if is_quoted { Joint::Labelled } else { Joint::Tag }, at + 1));
+        }
+        // `<Password Type="text">…`
+        if !is_quoted && self.bytes.get(at) == Some(&b' ') && matches!(self.bytes[..start].last(), Some(b'<' | b':')) {
+            let tag = &self.bytes[at..self.bytes.len().min(at + HEAD)];
+            let end = memchr::memchr2(b'>', b'\n', tag).filter(|end| tag[*end] == b'>' && tag[end - 1] == b'"');
+            if let Some(end) = end {
+                return Some((Joint::Tag, at + end + 1));
+            }
         }
         // `<key>Password</key> <string>…</string>`, as in a property list
         if let Some(rest) = self.text[at..].strip_prefix("</key>")
@@ -226,9 +239,13 @@ impl Scan<'_> {
             return if is_sure { self.cell(from) } else { None };
         }
         let mut at = from;
-        // `$password = ConvertTo-SecureString "…"`
-        if let Some(rest) = self.text[at..].strip_prefix("ConvertTo-SecureString ") {
-            at = self.bytes.len() - rest.trim_start_matches("-String").trim_start_matches(' ').len();
+        // `password: !!str …`, `password: &name …`, `<![CDATA[…`
+        if joint == Joint::Colon && (self.text[at..].starts_with("!!") || self.bytes.get(at) == Some(&b'&')) {
+            at += self.bytes[at..].iter().take(HEAD).position(|byte| *byte == b' ').map_or(0, |blank| blank + 1);
+        }
+        if joint == Joint::Tag && self.text[at..].starts_with("<![CDATA[") {
+            let end = at + memchr::memchr2(b']', b'\n', &self.bytes[at + 9..])? + 9;
+            return Some(at + 9..end);
         }
         // `b"…"`, `f'…'`
         if matches!(self.bytes.get(at), Some(b'b' | b'r' | b'f' | b'u')) && matches!(self.bytes.get(at + 1), Some(b'"' | b'\''))
@@ -237,7 +254,11 @@ impl Scan<'_> {
         }
         let slashes = self.bytes[at..].iter().take(HEAD).take_while(|byte| **byte == b'\\').count();
         if let Some(quote @ (b'"' | b'\'' | b'`')) = self.byte(at + slashes) {
-            let begin = at + slashes + 1;
+            let mut begin = at + slashes + 1;
+            // Three quotes are one.
+            if self.bytes[begin..].starts_with(&[quote, quote]) {
+                begin += 2;
+            }
             let end = self.closing(begin, quote, slashes);
             let value = &self.text[begin..end];
             if let Some(default) = names::default(value) {
@@ -492,6 +513,10 @@ impl Scan<'_> {
             // It is not a string, and replacing it would break the JSON.
             return false;
         }
+        // `GOOGLE_APPLICATION_CREDENTIALS=/etc/key.json`
+        if value.starts_with(['/', '~', '.']) && is_file(value) {
+            return false;
+        }
         if is_sure && is_variable(name, joint) {
             return true;
         }
@@ -502,7 +527,7 @@ impl Scan<'_> {
             return true;
         }
         match joint {
-            Joint::Flag if PROSE.contains(&value) || value.starts_with('-') => false,
+            Joint::Flag if PROSE.has(value) || value.starts_with('-') => false,
             Joint::Flag => is_sure || is_likely(value),
             Joint::Colon if !is_sure => is_random(value) || name.eq_ignore_ascii_case("pw") && is_likely(value),
             _ if !is_sure => is_likely(value),

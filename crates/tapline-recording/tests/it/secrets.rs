@@ -3,6 +3,12 @@
 
 use tapline_recording::{REDACTED, Redactor};
 
+/// Those written while the redaction was made, and those by somebody who had not read it.
+const SHAPES: &str = concat!(include_str!("secrets/shapes.txt"), include_str!("secrets/shapes_blind.txt"));
+const NAMES: &str = concat!(include_str!("secrets/names.txt"), include_str!("secrets/names_blind.txt"));
+const PLACEMENTS: &str = concat!(include_str!("secrets/placements.txt"), include_str!("secrets/placements_blind.txt"));
+const INNOCENTS: &str = concat!(include_str!("secrets/innocents.txt"), include_str!("secrets/innocents_blind.txt"));
+
 /// Makes up values: always the same ones.
 struct Dice(u64);
 
@@ -109,7 +115,7 @@ fn at_most(percent: usize, all: usize, bad: &[String]) {
 fn shapes_of_secrets_do_not_survive() {
     let mut dice = Dice(27);
     let (mut all, mut bad) = (0, Vec::new());
-    for template in entries(include_str!("secrets/shapes.txt")) {
+    for template in entries(SHAPES) {
         let (plain, secrets) = dice.fill(template);
         assert!(!secrets.is_empty(), "{template}");
         all += 1;
@@ -146,8 +152,8 @@ fn styled(name: &str, separator: char, upper: bool) -> String {
 fn values_behind_a_name_do_not_survive_wherever_they_stand() {
     let mut dice = Dice(28);
     let (mut all, mut bad) = (0, Vec::new());
-    for (row, name) in entries(include_str!("secrets/names.txt")).enumerate() {
-        for (column, place) in entries(include_str!("secrets/placements.txt")).enumerate() {
+    for (row, name) in entries(NAMES).enumerate() {
+        for (column, place) in entries(PLACEMENTS).enumerate() {
             let kind = ["«{A16}»", "«{h32}»", "«Tr0ub4dor-{A8}»", "«{u40}»"][(row + column) % 4];
             let identifier = if name.contains(['.', '-']) { styled(name, '_', false) } else { name.to_owned() };
             let template = place
@@ -270,7 +276,7 @@ fn colours_hide_nothing() {
 fn innocents_stay_as_they_are() {
     let mut dice = Dice(31);
     let (mut all, mut bad) = (0, Vec::new());
-    for template in entries(include_str!("secrets/innocents.txt")) {
+    for template in entries(INNOCENTS) {
         let (plain, _) = dice.fill(template);
         all += 1;
         let mut values = vec![serde_json::json!({ "type": "user", "text": plain })];

@@ -97,6 +97,27 @@ pub(in crate::redact) fn unprefixed(text: &str) -> Option<Peeled> {
     (!view.marks.is_empty()).then_some(view)
 }
 
+/// Returns the text with the strings of its lists as words of a command, if one is a flag: `["mysql", "-pSECRET"]`.
+pub(in crate::redact) fn unlisted(text: &str) -> Option<Peeled> {
+    let bytes = text.as_bytes();
+    let is_slash = |byte: &&u8| **byte == b'\\';
+    memchr::memchr_iter(b'-', bytes).find(|at| *at > 0 && matches!(bytes[at - 1], b'"' | b'\''))?;
+    let (mut view, mut kept) = (Peeled::default(), 0);
+    for comma in memchr::memchr_iter(b',', bytes) {
+        let Some(quote @ (b'"' | b'\'')) = bytes[..comma].last() else { continue };
+        let next = comma + 1 + bytes[comma + 1..].iter().take(PATH).take_while(|byte| byte.is_ascii_whitespace()).count();
+        let next = next + bytes[next..].iter().take_while(is_slash).count();
+        if let (true, Some(before)) = (bytes.get(next) == Some(quote), bytes.get(kept..comma - 1)) {
+            let slashes = before.iter().rev().take_while(is_slash).count();
+            view.text.push_str(&text[kept..comma - 1 - slashes]);
+            kept = next + 1;
+            view.push(" ", kept);
+        }
+    }
+    view.text.push_str(&text[kept..]);
+    Some(view).filter(|view| !view.marks.is_empty())
+}
+
 /// Returns the length of what a tool puts before a line.
 fn prefix(line: &str) -> usize {
     let bytes = line.as_bytes();

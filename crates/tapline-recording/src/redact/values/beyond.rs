@@ -8,11 +8,12 @@ use crate::redact::floor;
 use crate::redact::names::{self, NAME};
 use crate::redact::pairs;
 use crate::redact::scan::Scan;
+use crate::redact::words::Words;
 
 /// Functions that set a variable: `os.Setenv("PASSWORD", "VALUE")`.
-const SETTERS: &str = "set define setenv set_var setproperty putenv put setvariable add append header";
+static SETTERS: Words = Words::of("set define setenv set_var setproperty putenv put setvariable add append header");
 /// Functions around a literal: `String::from("VALUE")`.
-const MAKERS: &str = "from new string some secretstring securestring secret bytes str";
+static MAKERS: Words = Words::of("from new string some secretstring securestring secret bytes str");
 /// The longest type between a name and its value: `const key: &'static str = …`.
 const TYPE: usize = 48;
 
@@ -39,8 +40,8 @@ impl Scan<'_> {
         }
     }
 
-    /// Returns where a value begins that is the next argument: `define('name', 'value')`, `name("value")`,
-    /// `["--name", "value"]`, or the next line of a list in YAML.
+    /// Returns where a value begins that is the next argument: `define('name', 'value')`, `name("value")`, or the next
+    /// line of a list in YAML.
     pub(in crate::redact) fn called(&mut self, start: usize, to: usize, at: usize, is_quoted: bool) -> Option<(Joint, usize)> {
         let (text, bytes) = (self.text, self.bytes);
         if bytes.get(to) == Some(&b'(') {
@@ -52,14 +53,9 @@ impl Scan<'_> {
             let next = at + 1 + blanks(at + 1);
             self.touched |= next == bytes.len();
             let is_string = text[next..].starts_with(['"', '\'', '`', '\\']);
-            let is_other_flag = text[next..].trim_start_matches(['\\', '"', '\'', '`']).starts_with('-');
             let before = text[..start].trim_end_matches(['"', '\'', '`', '\\']);
-            return match (is_flag, before.ends_with('(')) {
-                (true, _) if is_string && !is_other_flag => Some((Joint::Flag, next)),
-                (false, true) if is_string && is_setter(before) => Some((Joint::Flag, next)),
-                (false, true) if is_string => Some((Joint::Call, next)),
-                _ => None,
-            };
+            let joint = if is_setter(before) { Joint::Flag } else { Joint::Call };
+            return (is_string && before.ends_with('(')).then_some((joint, next));
         }
         let line = at + blanks(at);
         let item = text[line..].strip_prefix("- ").filter(|item| !item.trim_start_matches(['"', '\'']).starts_with('-'));
@@ -76,7 +72,7 @@ impl Scan<'_> {
     pub(in crate::redact) fn is_configured(&self, start: usize) -> bool {
         let before = &self.text[floor(self.text, start.saturating_sub(NAME))..start];
         let line = &before[before.rfind('\n').map_or(0, |at| at + 1)..];
-        line.ends_with('.') && line.contains("config ")
+        line.ends_with(['.', ':']) && line.contains("config ")
     }
 
     /// Returns the value in one of the next cells of a table.
@@ -138,9 +134,9 @@ impl Scan<'_> {
         let path =
             self.bytes[at..].iter().take(TYPE).take_while(|byte| byte.is_ascii_alphanumeric() || b"_:.".contains(byte)).count();
         let called = &self.text[at..at + path];
-        let last = called.rsplit([':', '.']).next()?.to_ascii_lowercase();
+        let last = called.rsplit([':', '.']).next()?;
         let rest = self.text[at + path..].strip_prefix('(')?;
-        if !MAKERS.split(' ').any(|maker| maker == last) || !rest.starts_with(['"', '\'']) {
+        if !MAKERS.has(last) || !rest.starts_with(['"', '\'']) {
             return None;
         }
         let begin = at + path + 2;
@@ -160,5 +156,5 @@ pub(in crate::redact) fn is_mixed(value: &str) -> bool {
 /// Returns whether the function called here sets something.
 fn is_setter(before: &str) -> bool {
     let name = before.trim_end_matches('(').rsplit(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default();
-    SETTERS.split(' ').any(|setter| name.eq_ignore_ascii_case(setter))
+    SETTERS.has(name)
 }
