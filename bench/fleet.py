@@ -93,7 +93,7 @@ class Fleet:
             for number in range(workers):
                 home = f"worker-{number}"
                 shutil.rmtree(self.folder / home, ignore_errors=True)
-                start([self.tapline, "worker", "--engine", url, "--jobs", str(slots), "--bin", str(agent)], home)
+                start([self.tapline, "worker", "--engine", url, "--jobs", str(slots), "--folders", "/", "--bin", str(agent)], home)
             yield ["--engine", url]
 
 

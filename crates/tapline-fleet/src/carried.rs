@@ -12,7 +12,7 @@ use tapline_runner::{Environment, Options, RetryRule};
 use tapline_session::Category;
 use tapline_session::text::with_causes;
 
-use crate::job::{CutOff, Job, KeepAs, WorktreeRule, Written, plain_name};
+use crate::job::{CutOff, Job, KeepAs, WorktreeRule, Written, is_inline, plain_name, without_blanks};
 
 /// A job in plain values that can be written and read back. A key that this version does not know is an error: it may be a rule that must
 /// not be left out.
@@ -187,26 +187,12 @@ fn rules<T: std::str::FromStr<Err: std::error::Error>>(key: &str, text: String) 
     Ok(Written { text, rules })
 }
 
-/// Returns what of a job can name programs, besides `bin`.
-pub(crate) fn names_programs(job: &Job) -> Option<&'static str> {
-    let Options { extra, mcp_config, .. } = &job.options;
-    if !extra.is_empty() {
-        return Some("`args`");
-    }
-    mcp_config.iter().any(|config| is_inline(config)).then_some("an `mcp_config` with MCP servers of its own")
-}
-
-/// Whether it is a configuration itself, and not the name of a file.
-fn is_inline(mcp_config: &str) -> bool {
-    mcp_config.trim_start().starts_with('{')
-}
-
 /// What travels can be read by whoever may read the queue: a configuration of MCP servers must have no secrets.
 fn check_secrets(mcp_config: &str) -> Result<(), String> {
     if !is_inline(mcp_config) {
         return Ok(());
     }
-    let config: Value = serde_json::from_str(mcp_config).map_err(|error| format!("mcp_config: {error}"))?;
+    let config: Value = serde_json::from_str(without_blanks(mcp_config)).map_err(|error| format!("mcp_config: {error}"))?;
     let mut left = vec![&config];
     while let Some(value) = left.pop() {
         match value {
@@ -403,8 +389,11 @@ mod tests {
         let packed = |server: Value| {
             let mut job = job([]);
             job.options.mcp_config.push(json!({ "mcpServers": { "a": server } }).to_string());
-            assert_eq!(names_programs(&job), Some("an `mcp_config` with MCP servers of its own"));
-            Carried::pack(&job).map(|_| ())
+            let plain = Carried::pack(&job).map(|_| ());
+            let config = job.options.mcp_config.pop().unwrap_or_default();
+            job.options.mcp_config.push(format!("\u{feff} {config}"));
+            assert_eq!(Carried::pack(&job).map(|_| ()), plain, "{config}");
+            plain
         };
         for server in [
             json!({ "command": "a", "args": ["b"] }),
@@ -425,7 +414,7 @@ mod tests {
         }
         let mut file = job([]);
         file.options.mcp_config.push("servers.json".to_owned());
-        assert!(names_programs(&file).is_none() && Carried::pack(&file).is_ok());
+        assert!(Carried::pack(&file).is_ok());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use tapline_runner::{Environment, Options, RetryRule};
 use tapline_session::text::with_causes;
 use tapline_session::{Category, parse_duration};
 
-use crate::job::{CutOff, Job, KeepAs, WorktreeRule, Written, plain_name};
+use crate::job::{CutOff, Job, KeepAs, WorktreeRule, Written, is_inline, plain_name};
 use crate::template::{self, Piece, TemplateError};
 
 /// What a job is made from: values by their keys, with places to fill in.
@@ -299,7 +299,7 @@ impl<'a> Reading<'a> {
 
     fn options(&mut self) -> Options {
         let here = |base: &Path, text: &String| {
-            if text.trim_start().starts_with('{') { text.clone() } else { base.join(text).display().to_string() }
+            if is_inline(text) { text.clone() } else { base.join(text).display().to_string() }
         };
         let base = self.base;
         Options {

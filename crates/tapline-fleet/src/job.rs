@@ -138,6 +138,16 @@ pub(crate) fn plain_name(text: &str) -> String {
     }
 }
 
+/// What JSON may have before it: an agent reads it all the same.
+pub(crate) fn without_blanks(text: &str) -> &str {
+    text.trim_start_matches(|c: char| c.is_whitespace() || c == '\u{feff}')
+}
+
+/// Whether it is a configuration itself, and not the name of a file.
+pub(crate) fn is_inline(mcp_config: &str) -> bool {
+    without_blanks(mcp_config).starts_with('{')
+}
+
 /// How many bytes a name may have. A file's name has at most 255.
 const LONGEST_NAME: usize = 100;
 

@@ -41,6 +41,7 @@ mod job;
 mod journal;
 mod limits;
 mod mistake;
+mod mode;
 #[cfg(feature = "nats")]
 mod nats;
 mod note;
@@ -66,6 +67,7 @@ pub use file::{EXAMPLE, JobFileError};
 pub use folder::{BatchError, BatchFolder};
 pub use job::{CutOff, Job, KeepAs, WorktreeRule, Written};
 pub use mistake::{Mistake, Mistakes};
+pub use mode::PermissionMode;
 #[cfg(feature = "nats")]
 pub use nats::{
     Broker, BrokerError, BrokerRole, Checkup, CollectNews, CollectOptions, Collected, Nats, NatsError, Outbox, Post,

@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod bucket;
+mod ceiling;
 mod checkup;
 mod collect;
 mod connect;

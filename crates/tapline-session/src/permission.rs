@@ -48,6 +48,9 @@ pub struct Permissions {
     pub deny: Vec<Rule>,
     /// What needs permission even if it is allowed.
     pub ask: Vec<Rule>,
+    /// Rules of somebody else, which these cannot loosen.
+    #[serde(skip)]
+    ceiling: Option<Box<Permissions>>,
 }
 
 /// Reads rules from TOML. An error names its line.
@@ -97,10 +100,39 @@ pub struct Decision {
     pub reason: Option<String>,
 }
 
+impl Decision {
+    /// Returns how strict it is: 0 allows the call, 1 matches no rule, 2 asks because of a rule, and 3 denies.
+    pub fn strictness(&self) -> u8 {
+        match (self.ruling, &self.rule) {
+            (Ruling::Allow, _) => 0,
+            (Ruling::Ask, None) => 1,
+            (Ruling::Ask, Some(_)) => 2,
+            (Ruling::Deny, _) => 3,
+        }
+    }
+}
+
 impl Permissions {
+    /// Puts these rules beneath others: of two decisions about a call, the stricter one counts.
+    #[must_use]
+    pub fn beneath(mut self, ceiling: Self) -> Self {
+        self.ceiling = Some(Box::new(ceiling));
+        self
+    }
+
     /// Decides about a call: deny takes precedence over ask, and ask over allow. A call that no rule matches needs
     /// permission.
     pub fn decide(&self, call: &PendingCall) -> Decision {
+        let own = self.decide_alone(call);
+        let Some(ceiling) = &self.ceiling else { return own };
+        let held = ceiling.decide(call);
+        if held.strictness() <= own.strictness() {
+            return own;
+        }
+        Decision { rule: held.rule.map(|rule| format!("ceiling.{rule}")), ..held }
+    }
+
+    fn decide_alone(&self, call: &PendingCall) -> Decision {
         let runs = match &call.command {
             _ if call.lost_command => Err(Unreadable),
             Some(command) => runs::runs(command),
@@ -155,18 +187,24 @@ impl Permissions {
                 patterns.change(|pattern| Some(format!("{}{}", home.trim_end_matches('/'), pattern.strip_prefix('~')?)));
             }
         }
+        self.ceiling = self.ceiling.map(|ceiling| Box::new(ceiling.with_home(home)));
         self
     }
 
     /// Applies deny and ask rules for the path of a link also to its target. Allow rules are not extended, because the
     /// agent may have made the link.
     #[must_use]
-    pub fn behind_links(mut self, cwd: Option<&str>, real: impl Fn(&str) -> String) -> Self {
+    pub fn behind_links(self, cwd: Option<&str>, real: impl Fn(&str) -> String) -> Self {
+        self.with_targets(cwd, &real)
+    }
+
+    fn with_targets(mut self, cwd: Option<&str>, real: &dyn Fn(&str) -> String) -> Self {
         for rule in self.deny.iter_mut().chain(&mut self.ask) {
             if let Some(patterns) = &mut rule.path {
-                patterns.extend_with(|pattern| path::behind_links(pattern, cwd, &real));
+                patterns.extend_with(|pattern| path::behind_links(pattern, cwd, real));
             }
         }
+        self.ceiling = self.ceiling.map(|ceiling| Box::new(ceiling.with_targets(cwd, real)));
         self
     }
 }

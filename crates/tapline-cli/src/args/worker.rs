@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use tapline_fleet::PermissionMode;
 use tapline_protocol::Agent;
 
 use super::engine::Engine;
@@ -13,7 +14,8 @@ use super::engine::Engine;
 /// this machine's folders, programs, environment and secrets: none of them come from the queue. Its result is stored before the job
 /// is taken off the queue, so a worker that dies loses nothing. `tapline help fleet` has more.
 ///
-/// Whoever can write to the queue can make agents on this machine do anything that the rules of the job allow, in any folder of this user.
+/// Jobs work beneath the folder that the worker is started in, and not in the permission mode bypassPermissions. Whoever can write to the
+/// queue can still make agents do there what the agents' settings, the job and these options allow: `tapline help fleet` says what that is.
 /// So let only people write to the queue who may use this account, and run workers as a user who has no more rights than the jobs need.
 ///
 /// After Ctrl-C, the worker takes no more jobs, lets its runs end, and ends. A second Ctrl-C stops the runs, and they go on elsewhere; a
@@ -21,7 +23,7 @@ use super::engine::Engine;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  tapline worker --engine nats://broker:4222 --jobs 4
+  tapline worker --engine nats://broker:4222 --jobs 4 --folders /srv/repos
   tapline worker --engine tls://broker:4222 --nats-creds worker.creds --label gpu=yes
   tapline worker --engine nats://broker:4222 --require repo=api --require size=small
 
@@ -43,6 +45,16 @@ pub(crate) struct Worker {
     /// as for `tapline run`]
     #[arg(long, value_name = "[AGENT=]PATH", value_parser = program)]
     pub(crate) bin: Vec<(Option<Agent>, PathBuf)>,
+    /// Take jobs that work beneath this folder; can be repeated [default: the folder that the worker is started in]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) folders: Vec<PathBuf>,
+    /// The loosest permission mode that a job may have: plan, default, acceptEdits, auto or bypassPermissions
+    #[arg(long, value_name = "MODE", default_value_t)]
+    pub(crate) max_permission_mode: PermissionMode,
+    /// Hold these rules, too, for every call of every job (TOML; `tapline help permissions`). A job cannot loosen them, and takes no
+    /// `allowed_tools`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) permissions: Option<PathBuf>,
     /// Take jobs that bring arguments for their agent (`args`), or MCP servers (`mcp_config` as JSON). Both can name programs that are
     /// started here
     #[arg(long)]

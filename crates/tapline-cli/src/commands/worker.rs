@@ -1,14 +1,16 @@
 //! `tapline worker`: runs the jobs of batches that other machines put on a queue.
 
 use std::io::{IsTerminal as _, Write as _};
+use std::path::PathBuf;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use tapline_fleet::{JobOutcome, Worker, WorkerNews, WorkerOptions, Workplace};
 use tapline_session::text::{count_of, one_line, visible};
 use tokio::signal::unix::SignalKind;
 use tokio::sync::{mpsc, watch};
 
 use super::batch::time_of;
+use super::check::read_permissions;
 use super::guard_program;
 use crate::args::worker::Worker as Args;
 use crate::signals::Signals;
@@ -27,13 +29,15 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     (options.labels, options.require) = (args.label.clone(), args.require.clone());
     (options.places, options.programs) = (args.jobs, args.bin.clone());
     options.allow_args = args.allow_args;
+    (options.folders, options.max_permission_mode) = (args.folders.clone(), args.max_permission_mode);
+    options.permissions = args.permissions.as_deref().map(read_permissions).transpose()?;
     let name = options.name.clone();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
     let worked = runtime.block_on(async {
         let mut signals = Signals::listen()?;
         let (news, mut told) = mpsc::unbounded_channel();
         let (stop, stopped) = watch::channel(0);
-        let places = count_of(args.jobs, "job");
+        let places = format!("{} at once, in {}", count_of(args.jobs, "job"), folders(&args.folders)?);
         let shown = tokio::spawn(async move {
             while let Some(event) = told.recv().await {
                 show(&event, &name, &places);
@@ -64,6 +68,19 @@ pub(crate) fn run(args: &Args) -> Result<u8> {
     worked
 }
 
+/// Where jobs work: folders that are there.
+fn folders(chosen: &[PathBuf]) -> Result<String> {
+    let mut folders = chosen.to_vec();
+    if folders.is_empty() {
+        folders.push(std::env::current_dir().context("the folder of this worker cannot be used")?);
+    }
+    for folder in &folders {
+        ensure!(folder.is_dir(), "--folders {}: there is no such folder", folder.display());
+    }
+    let shown: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
+    Ok(shown.join(", "))
+}
+
 /// The exit code of a worker whose runs were stopped.
 static SIGNAL: std::sync::OnceLock<u8> = std::sync::OnceLock::new();
 
@@ -75,7 +92,7 @@ fn code_of(signal: i32) -> u8 {
 fn show(event: &WorkerNews, name: &str, places: &str) {
     let plain = |text: &str| visible(&one_line(text)).into_owned();
     let line = match event {
-        WorkerNews::Ready => format!("worker {}: ready for {places} at once", plain(name)),
+        WorkerNews::Ready => format!("worker {}: ready for {}", plain(name), plain(places)),
         WorkerNews::Began { batch, job, attempt } => {
             let again = if *attempt > 1 { format!(", run {attempt}") } else { String::new() };
             format!("▸ {} started (batch {}{again})", plain(job), plain(batch))

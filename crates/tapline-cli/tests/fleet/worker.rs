@@ -12,7 +12,8 @@ fn tapline(server: &NatsServer, home: &str, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tapline"));
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("TAPLINE_ENGINE", server.url());
     command.env("HOME", server.path("")).env("TAPLINE_HOME", server.path(home)).env("TRACES", server.path("traces"));
-    command.args(args);
+    // A worker's jobs work in the folder that it is started in.
+    command.args(args).current_dir(server.path(""));
     command
 }
 
@@ -40,7 +41,8 @@ fn a_log_says_what_happens_and_when() {
     std::fs::create_dir(server.path("traces")).unwrap();
     let (mut first, mut said, mut warned) = worker(&server, "first", &[]);
     let mut next = || logged(&said.next().unwrap()).to_owned();
-    assert_eq!(next(), "worker first: ready for 1 job at once");
+    let here = server.path("").canonicalize().unwrap();
+    assert_eq!(next(), format!("worker first: ready for 1 job at once, in {}", here.display()));
     let (jobs, go) = (server.path("jobs.toml"), server.path("go"));
     let text = format!(
         "[[job]]\nname = \"refused\"\nargs = [\"--x\"]\nprompt = \"say refused\"\n\

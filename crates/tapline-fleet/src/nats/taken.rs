@@ -20,7 +20,6 @@ use super::queue::LARGEST;
 use super::ship::{Sealed, Shipper};
 use super::workbench::{Workbench, WorkerNews, worktrees};
 use super::{lock, names};
-use crate::carried;
 use crate::job::{CutOff, Job};
 use crate::result::JobResult;
 use crate::state::Begun;
@@ -124,7 +123,11 @@ impl Taken {
             Err(why) => return self.refuse(key, key, why).await,
         };
         let batch = order.batch.clone();
-        let job = match order.job.clone().unpack().and_then(|job| self.with_program(job)) {
+        let job = match order.job.clone().unpack() {
+            Ok(job) => self.admit(job).await,
+            Err(why) => Err(why),
+        };
+        let job = match job {
             Ok(job) => job,
             Err(why) => return self.refuse(key, &order.job.name, why).await,
         };
@@ -173,6 +176,14 @@ impl Taken {
         }
     }
 
+    /// The job as this worker runs it, or what is above what it lets jobs do.
+    async fn admit(&self, job: Job) -> Result<Job, String> {
+        let shared = Arc::clone(&self.shared);
+        // It looks at the disk.
+        let looks = tokio::task::spawn_blocking(move || shared.options.admit(job, shared.place.store.root()));
+        looks.await.unwrap_or_else(|error| Err(error.to_string()))
+    }
+
     /// The job is not run here, and has failed.
     async fn refuse(&self, key: &str, job: &str, why: String) -> Done {
         let result = JobResult::not_started("", "", self.named(&why), exit::USAGE);
@@ -193,26 +204,6 @@ impl Taken {
         }
         plain(&order.recording).map_err(|_| format!("`{}` cannot be the name of a recording", order.recording))?;
         Ok(order)
-    }
-
-    /// The queue must not choose programs: only this worker's own are started.
-    fn with_program(&self, mut job: Job) -> Result<Job, String> {
-        let own = self.shared.program(job.agent);
-        match &job.bin {
-            Some(bin) if own != Some(bin) && bin != Path::new(job.agent.name()) => Err(format!(
-                "`bin` names {}, and a worker starts only its own programs: start the worker with this one",
-                bin.display()
-            )),
-            _ => {
-                if let Some(what) = carried::names_programs(&job).filter(|_| !self.shared.options.allow_args) {
-                    return Err(format!(
-                        "the job has {what}, which can name programs: a worker takes it only if it was started with `allow-args`"
-                    ));
-                }
-                job.bin = own.map(Path::to_owned);
-                Ok(job)
-            }
-        }
     }
 
     /// The run to be made, or the result of a job that does not go on.

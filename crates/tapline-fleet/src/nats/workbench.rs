@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_nats::jetstream::Message;
 use tapline_protocol::Agent as Kind;
+use tapline_session::permission::Permissions;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::Instant;
 
@@ -16,6 +17,7 @@ use super::order::{Control, RunOf, WorkerCard};
 use super::outbox::Outbox;
 use super::post::Post;
 use super::queue::{Queue, SILENT};
+use crate::mode::PermissionMode;
 use crate::note::AccountLimit;
 use crate::result::JobOutcome;
 use crate::work::Workplace;
@@ -37,6 +39,12 @@ pub struct WorkerOptions {
     pub programs: Vec<(Option<Kind>, PathBuf)>,
     /// Whether it takes jobs that bring arguments for their agent, or MCP servers: both can name programs.
     pub allow_args: bool,
+    /// Jobs work beneath these folders only. If there are none: beneath the folder that this process works in.
+    pub folders: Vec<PathBuf>,
+    /// The loosest permission mode that it takes.
+    pub max_permission_mode: PermissionMode,
+    /// Rules that no job can loosen.
+    pub permissions: Option<Permissions>,
     /// The most bytes of a patch that it sends. What is larger stays in its worktree. `None`: 256 MiB.
     pub largest_patch: Option<u64>,
 }
@@ -190,15 +198,6 @@ impl Workbench {
         };
         let is_new = self.began.elapsed() < patience.min(SILENT);
         is_fresh || is_new || !self.queue.trouble.is_over_for(patience.clamp(HERE, SILENT))
-    }
-
-    /// The program of an agent.
-    pub(super) fn program(&self, agent: Kind) -> Option<&Path> {
-        let of = |wanted: Option<Kind>| {
-            let found = self.options.programs.iter().rev().find(|(kind, _)| *kind == wanted);
-            found.map(|(_, path)| path.as_path())
-        };
-        of(Some(agent)).or_else(|| of(None))
     }
 }
 

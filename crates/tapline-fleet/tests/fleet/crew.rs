@@ -20,6 +20,8 @@ use tokio::sync::{mpsc, watch};
 pub(crate) fn options(worker: &str, places: usize) -> WorkerOptions {
     let mut options = WorkerOptions::default();
     (options.name, options.places, options.programs) = (worker.to_owned(), places, vec![(None, by_prompt().into())]);
+    // Jobs that are to fail name folders that are nowhere.
+    options.folders = vec!["/".into()];
     options
 }
 

@@ -91,7 +91,7 @@ fn a_job_that_the_worker_cannot_or_must_not_run() {
     let ran = crew.run(text, |_| {});
     let expected = [("folder", "failure"), ("worktree", "failure"), ("program", "failure"), ("good", "success")];
     assert_eq!(ran.outcomes(), expected);
-    for (job, why) in [("folder", "/no/such/folder"), ("worktree", "worktree"), ("program", "/bin/sh")] {
+    for (job, why) in [("folder", "/no/such/folder"), ("worktree", "/no/such/folder"), ("program", "/bin/sh")] {
         let error = ran.result(job).error.clone().unwrap_or_default();
         assert!(error.contains("worker w1") && error.contains(why), "{job}: {error}");
         assert!(crew.traces(job).is_empty(), "{job} was not started");
@@ -119,6 +119,46 @@ fn the_queue_chooses_programs_only_where_a_worker_allows_it() {
     let _worker = crew.worker_with("w2", options);
     let ran = crew.run(jobs, |_| {});
     assert_eq!(ran.outcomes(), [("args", "success"), ("mcp", "success"), ("good", "success")]);
+}
+
+#[test]
+fn an_order_above_the_ceiling_of_a_worker_is_refused() {
+    let server = NatsServer::start();
+    let crew = Crew::new(&server);
+    let (inside, outside) = (crew.path("inside"), crew.path("outside"));
+    for folder in [&inside, &outside] {
+        std::fs::create_dir(folder).unwrap();
+    }
+    let mut options = options("w1", 1);
+    options.folders = vec![inside.clone()];
+    let _worker = crew.worker_with("w1", options);
+    // What an agent recorded is what its author said: here, servers.
+    let recorded = crew.store_of("w1").folder().join("old").join("stdin");
+    std::fs::create_dir_all(recorded.parent().unwrap()).unwrap();
+    std::fs::write(&recorded, r#"{"mcpServers":{"a":{"command":"sh"}}}"#).unwrap();
+    let job = |name: &str, folder: &std::path::Path, more: &str| {
+        format!("[[job]]\nname = \"{name}\"\nfolder = \"{}\"\n{more}\nprompt = \"say {name}\"\n", folder.display())
+    };
+    let text = [
+        job("good", &inside, ""),
+        job("elsewhere", &outside, ""),
+        job("mode", &inside, "permission_mode = \"bypassPermissions\""),
+        job("mark", &inside, "mcp_config = [\"\\uFEFF{{\\\"mcpServers\\\": {{}}}}\"]"),
+        job("stdin", &inside, &format!("mcp_config = [\"{}\"]", recorded.display())),
+    ];
+    let ran = crew.run(&text.concat(), |_| {});
+    let why = [
+        ("elsewhere", "among its `folders`"),
+        ("mode", "`max-permission-mode` bypassPermissions"),
+        ("mark", "`allow-args`"),
+        ("stdin", "beneath the folder of the job only"),
+    ];
+    assert_eq!(ran.result("good").outcome.word(), "success", "{:?}", ran.result("good"));
+    for (job, needed) in why {
+        let error = ran.result(job).error.clone().unwrap_or_default();
+        assert!(error.contains("worker w1") && error.contains(needed), "{job}: {error}");
+        assert!(crew.traces(job).is_empty(), "{job} was not started");
+    }
 }
 
 #[test]

@@ -56,7 +56,7 @@ impl Bench<'_> {
                 }
             };
             known &= other.ruling == Ruling::Allow;
-            if severity(&other) > severity(&decision) {
+            if other.strictness() > decision.strictness() {
                 (decision, rewritten) = (other, true);
             }
         }
@@ -146,7 +146,7 @@ impl Bench<'_> {
     /// Returns whether a rule denies a call or wants it to be asked about.
     pub(super) async fn holds_back(&self, hook: &HookInput) -> bool {
         let tool = hook.tool_name.as_deref().unwrap_or_default();
-        severity(&self.decide(tool, hook.tool_input.as_ref()).await) >= 2
+        self.decide(tool, hook.tool_input.as_ref()).await.strictness() >= 2
     }
 
     /// Checks a call that has run. Only now is its input certain.
@@ -222,16 +222,6 @@ const LOOKS: &[&str] = &[
     "ListMcpResources",
     "StructuredOutput",
 ];
-
-/// Returns how strict a decision is.
-fn severity(decision: &Decision) -> u8 {
-    match (decision.ruling, &decision.rule) {
-        (Ruling::Allow, _) => 0,
-        (Ruling::Ask, None) => 1,
-        (Ruling::Ask, Some(_)) => 2,
-        (Ruling::Deny, _) => 3,
-    }
-}
 
 /// Denies a call, with a reason.
 fn refuse(

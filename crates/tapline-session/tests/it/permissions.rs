@@ -311,3 +311,26 @@ fn a_rule_for_nothing_is_a_mistake() {
         assert!(said.iter().any(|said| error.contains(said)) && error.contains("line "), "{error}");
     }
 }
+
+#[test]
+fn rules_beneath_others_loosen_nothing() {
+    let ceiling =
+        rules("[[allow]]\ntool = \"Bash\"\ncommand = \"git *\"\n[[deny]]\ntool = \"Bash\"\ncommand = \"git push*\"\n");
+    let all = rules("[[allow]]\ntool = \"*\"\n[[deny]]\ntool = \"Bash\"\ncommand = \"git log\"\n").beneath(ceiling);
+    let decide = |text: &str| {
+        let decision = all.decide(&command(text));
+        (decision.ruling, decision.rule)
+    };
+    let rule = |name: &str| Some(name.to_owned());
+    assert_eq!(decide("git status"), (Ruling::Allow, rule("allow[0]")));
+    assert_eq!(decide("ls"), (Ruling::Ask, None));
+    assert_eq!(decide("git push"), (Ruling::Deny, rule("ceiling.deny[0]")));
+    assert_eq!(decide("git log"), (Ruling::Deny, rule("deny[0]")), "its own deny holds, too");
+    // What changes rules changes those above, too.
+    let home = rules("[[allow]]\ntool = \"*\"\n").beneath(rules("[[deny]]\ntool = \"Read\"\npath = \"~/.ssh/**\"\n"));
+    let read = file("Read", "/home/eve/.ssh/id");
+    assert_eq!(home.clone().with_home("/home/eve").decide(&read).ruling, Ruling::Deny);
+    let linked = |path: &str| path.replace("/home/dev/.ssh", "/home/eve/.ssh");
+    let behind = home.with_home("/home/dev").behind_links(None, linked);
+    assert_eq!(behind.decide(&read).ruling, Ruling::Deny);
+}
