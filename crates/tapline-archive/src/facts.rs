@@ -9,6 +9,7 @@ use std::ops::AddAssign;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use tapline_session::SessionPhase;
 
 use crate::money::Money;
 use crate::tokens::Tokens;
@@ -55,7 +56,7 @@ pub struct Facts {
     /// For a recording: when its run began, and when it was last heard of.
     pub run: Option<RecordedRun>,
     /// How the file ends. For a recording of a run that has ended: how the run ended.
-    pub end: End,
+    pub phase: SessionPhase,
     /// The number of lines that could not be read.
     pub damaged: u64,
     /// What reading needs to go on at the end of the file.
@@ -92,24 +93,6 @@ pub struct RecordedRun {
     pub last: u64,
     /// Whether it was pushed to this machine, so that the recording can be a copy of another one.
     pub is_pushed: bool,
-}
-
-/// How a file ends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum End {
-    /// Nothing is known about it.
-    #[default]
-    Unknown,
-    /// The agent finished its turn.
-    Finished,
-    /// The agent failed.
-    Failed,
-    /// A call has no result yet: the tool is running, or waits for a person.
-    InCall,
-    /// The agent asks a person something.
-    Asking,
-    /// The agent is working on a prompt or a result.
-    Working,
 }
 
 /// Names, each once.
@@ -255,8 +238,8 @@ impl Facts {
             self.title = next.title;
             self.titled = next.titled;
         }
-        if next.end != End::Unknown {
-            self.end = next.end;
+        if next.phase != SessionPhase::Unknown {
+            self.phase = next.phase;
         }
         for limit in next.limits {
             note_limit(&mut self.limits, limit);

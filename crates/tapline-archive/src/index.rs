@@ -29,7 +29,7 @@ pub(crate) use surroundings::PUSHED_HERE;
 use surroundings::end_written;
 
 /// The version of the tables and of [`Facts`]. An index of an earlier version is migrated.
-const VERSION: i64 = 8;
+const VERSION: i64 = 9;
 /// The name of its file. Beside an index of a newer version, the name has this version.
 const NAME: &str = "index.db";
 const SCHEMA: Schema =

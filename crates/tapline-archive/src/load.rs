@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 
 use serde::Serialize;
+use tapline_session::SessionPhase;
 
 use crate::cost::{CostBasis, Item, ModelTotal, Total, agree, price};
 use crate::error::ArchiveError;
-use crate::facts::{CallEnd, End, Facts, Limit, Marks, Message, Reported, Scope, note_limit};
+use crate::facts::{CallEnd, Facts, Limit, Marks, Message, Reported, Scope, note_limit};
 use crate::index::{Index, IndexedFile, facts_of};
 use crate::money::Money;
 use crate::places::lossy;
@@ -87,7 +88,7 @@ pub struct SessionFacts {
     /// How long its turns took in all, as far as the agent says it.
     pub busy_ms: u64,
     /// How it stands.
-    pub end: End,
+    pub phase: SessionPhase,
     /// Its files: transcripts, streams and recordings.
     pub files: Vec<IndexedFile>,
     /// The tokens of all its requests.
@@ -594,6 +595,6 @@ impl SessionFacts {
         // What was heard of last says how it stands. What was pushed here says less than what is here.
         let main = group.iter().map(|(_, facts)| facts).filter(|facts| facts.subagent == 0);
         let last = main.max_by_key(|facts| (!facts.is_pushed(), facts.last.max(facts.run.map(|run| run.last))));
-        self.end = last.map_or(End::Unknown, |facts| facts.end);
+        self.phase = last.map_or(SessionPhase::Unknown, |facts| facts.phase);
     }
 }

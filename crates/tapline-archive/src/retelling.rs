@@ -10,7 +10,7 @@ use std::path::Path;
 
 use tapline_protocol::{Agent, Decoder, Dialect, Record, Tape};
 use tapline_recording::Redactor;
-use tapline_session::{Fold, Step, StreamStats, What, parse_moment};
+use tapline_session::{Fold, SessionPhase, Step, StreamStats, What, parse_moment};
 
 use telling::{About, StreamPart, Teller};
 
@@ -137,9 +137,9 @@ impl Retelling {
         self.teller.is_interrupted()
     }
 
-    /// Returns whether the last turn failed, if it has ended and no step has told it yet.
-    pub(crate) fn untold_end(&self) -> Option<bool> {
-        self.teller.untold_end()
+    /// Returns how the last turn ended, if it has ended and no step has told it yet.
+    pub(crate) fn untold_end(&self) -> Option<SessionPhase> {
+        if self.is_interrupted() { Some(SessionPhase::Interrupted) } else { self.teller.untold_end() }
     }
 
     /// Returns how the ends of turns are known, if no line says them outright.

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use serde::Serialize;
-use tapline_session::{Basis, Ledger, TokenCounts};
+use tapline_session::{Basis, Ledger, Patience, SessionState, TokenCounts};
 
 use crate::error::ArchiveError;
-use crate::facts::{End, Facts};
+use crate::facts::Facts;
 use crate::index::{Index, IndexedFile};
 use crate::load::{Reader, Request, Selection, SessionFacts, load};
 use crate::money::Money;
@@ -17,56 +16,10 @@ use crate::places::Places;
 use crate::prices::Prices;
 use crate::tokens::Tokens;
 
-/// A session that has written nothing for this long, in milliseconds, is no longer at work.
-const AT_WORK: u64 = 60 * 60 * 1_000;
-/// A call that has no result for this long, in milliseconds, will have none.
-const IN_CALL: u64 = 24 * AT_WORK;
-
-/// How a session stands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum SessionState {
-    /// The last turn is over.
-    Finished,
-    /// The last turn failed.
-    Failed,
-    /// It asks a person something, or a call has no result: it may need a permission.
-    Waiting,
-    /// The agent is working.
-    Running,
-    /// It is in the middle of a turn, and has written nothing for long.
-    Silent,
-    /// Its files do not say it.
-    #[default]
-    Unknown,
-}
-
-impl SessionState {
-    /// Returns how a session stands now, in milliseconds since 1970.
-    pub fn of(end: End, last: Option<u64>, now: u64) -> Self {
-        let silent = now.saturating_sub(last.unwrap_or(0));
-        match end {
-            End::Unknown => Self::Unknown,
-            End::Finished => Self::Finished,
-            End::Failed => Self::Failed,
-            End::Asking => Self::Waiting,
-            End::InCall if silent < IN_CALL => Self::Waiting,
-            End::Working if silent < AT_WORK => Self::Running,
-            End::InCall | End::Working => Self::Silent,
-        }
-    }
-
-    /// Returns its name, as JSON has it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Finished => "finished",
-            Self::Failed => "failed",
-            Self::Waiting => "waiting",
-            Self::Running => "running",
-            Self::Silent => "silent",
-            Self::Unknown => "unknown",
-        }
+impl SessionFacts {
+    /// Returns when the limits that are used up are all reset, in milliseconds since 1970.
+    pub fn limit_until(&self) -> Option<u64> {
+        self.limits.iter().filter(|limit| limit.used.is_some_and(|used| used >= 1_000)).map(|limit| limit.resets).max()
     }
 }
 
@@ -146,7 +99,7 @@ impl Reader for List<'_> {
         let SessionFilter { since, until, projects, agents, states, cost_over, now } = self.filter;
         let last = facts.last.or_else(|| facts.files.iter().map(|file| file.mtime.cast_unsigned() / 1_000_000).max());
         let facts = SessionFacts { last, first: facts.first.or(last), ..facts };
-        let state = SessionState::of(facts.end, facts.last, *now);
+        let state = SessionState::of(facts.phase, facts.last, facts.limit_until(), *now, Patience::default());
         let takes = !facts.id.is_empty()
             && since.is_none_or(|since| facts.last.is_some_and(|last| last >= since))
             && until.is_none_or(|until| facts.first.is_some_and(|first| first < until))

@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 pub use options::SourceOptions;
 use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, InputShape, Moment, Record, StopReason};
 use tapline_recording::{Arrivals, Chunks, Recording, Redactor, Stop, attempt_folder};
-use tapline_session::{Collector, Ending, Fold, Ledger, Report, Run, Step, StreamFormat, Summary, Warning, parse_moment};
+use tapline_session::{
+    Collector, Ending, Fold, Ledger, Report, Run, SessionPhase, Step, StreamFormat, Summary, Warning, parse_moment,
+};
 
 use crate::clean::Redaction;
 use crate::error::SourceError;
@@ -506,8 +508,8 @@ impl<R: Read> Source<R> {
         self.whole.clone().unwrap_or_else(|| self.fold.ledger())
     }
 
-    /// Returns how the last turn ended, if the last line shows that it did and no step has told it yet: whether it failed.
-    pub fn untold_end(&self) -> Option<bool> {
+    /// Returns how the last turn ended, if the last line shows that it did and no step has told it yet.
+    pub fn untold_end(&self) -> Option<SessionPhase> {
         self.retelling.as_ref().and_then(Retelling::untold_end)
     }
 

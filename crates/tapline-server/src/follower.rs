@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use tapline_archive::{Source, SourceOptions, project};
 use tapline_recording::Recording;
-use tapline_session::Step;
 use tapline_session::otlp::{AgentSpan, Spans};
 use tapline_session::render::html::{self, Card, Cards};
+use tapline_session::{SessionPhase, Step};
 
 use crate::questions::Questions;
 use crate::row::{Details, Origin, Row, StepRow, TokenSums, cut, now, written};
@@ -213,9 +213,9 @@ impl Follower {
         }
         self.hear_decisions(&mut changed);
         self.keep(&mut changed)?;
-        if let Some(failed) = source.untold_end().filter(|_| self.is_current) {
-            self.track.note_end(failed);
-            self.spans.iter_mut().for_each(|spans| spans.note_end(failed));
+        if let Some(phase) = source.untold_end().filter(|_| self.is_current) {
+            self.track.note_end(phase);
+            self.spans.iter_mut().for_each(|spans| spans.note_end(phase == SessionPhase::Failed));
         }
         self.note_ledger(&source);
         self.source = Some(source);

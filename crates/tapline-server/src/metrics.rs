@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tapline_session::SessionState;
+
 use crate::budget::BudgetRow;
 use crate::hub::Hub;
 use crate::otlp::{Otlp, OtlpCounts};
-use crate::row::{Row, StateKind};
+use crate::row::Row;
 
 /// What the server counts.
 #[derive(Debug, Default)]
@@ -40,7 +42,7 @@ impl Metrics {
                 let _ = writeln!(out, "{name}{labels} {value}");
             }
         };
-        let states = StateKind::ALL.map(|state| {
+        let states = SessionState::ALL.map(|state| {
             let count = rows.iter().filter(|row| row.state.kind == state).count();
             (format!("{{state=\"{}\"}}", state.name()), count.to_string())
         });

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 use tapline_protocol::{Json, Moment};
-use tapline_session::Inquiry;
+use tapline_session::{Inquiry, SessionState};
 
 /// How many characters of a title are shown.
 const TITLE: usize = 300;
@@ -52,48 +52,10 @@ impl Row {
 /// How a session stands.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct State {
-    pub(crate) kind: StateKind,
+    pub(crate) kind: SessionState,
     pub(crate) since: Option<String>,
     pub(crate) until: Option<String>,
     pub(crate) message: Option<String>,
-}
-
-/// How a session stands, in one word. What needs a person comes first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum StateKind {
-    Waiting,
-    Limited,
-    Running,
-    Silent,
-    Failed,
-    Finished,
-    /// Nothing says it.
-    #[default]
-    Unknown,
-}
-
-impl StateKind {
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Running, Self::Waiting, Self::Limited, Self::Finished, Self::Failed, Self::Silent, Self::Unknown];
-
-    /// Returns its word in JSON.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Waiting => "waiting",
-            Self::Limited => "limited",
-            Self::Running => "running",
-            Self::Silent => "silent",
-            Self::Failed => "failed",
-            Self::Finished => "finished",
-            Self::Unknown => "unknown",
-        }
-    }
-
-    /// Returns whether the session is not over.
-    pub(crate) const fn is_live(self) -> bool {
-        matches!(self, Self::Waiting | Self::Limited | Self::Running)
-    }
 }
 
 /// What a session does now.

@@ -5,26 +5,24 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tapline_archive::facts::End;
 use tapline_archive::runs::runs;
 use tapline_archive::search::{SearchFound, SearchOptions, SearchQuery, TextIndex};
-use tapline_archive::sessions::{ListedSession, SessionFilter, SessionState, sessions};
+use tapline_archive::sessions::{ListedSession, SessionFilter, sessions};
 use tapline_archive::stats::{Query, Stats, stats};
 use tapline_archive::telemetry::measure;
 use tapline_archive::{ArchiveError, FolderMemory, Index, Places, Prices, Selection, project};
 use tapline_protocol::Moment;
 use tapline_recording::Redactor;
+use tapline_session::SessionState;
 use tapline_session::otlp::Measures;
 
 use crate::follower::SessionFile;
 use crate::ingest;
-use crate::row::{Origin, Row, State, StateKind, TokenSums, cut, now, written_ms};
+use crate::row::{Origin, Row, State, TokenSums, cut, now, written_ms};
 
 /// How many runs that were pushed are looked at where only some folders are watched. The one that was pushed to longest ago makes place; what
 /// it cost still counts.
 const PUSHED: usize = 512;
-/// An hour, in milliseconds.
-const HOUR: u64 = 60 * 60 * 1_000;
 
 /// A session that the archive knows.
 #[derive(Clone, Debug)]
@@ -248,17 +246,7 @@ fn shelved(session: &ListedSession) -> Shelved {
     let earlier = others.filter_map(|run| Some(run.file_name()?.to_string_lossy().into_owned())).collect();
     let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let last = facts.last.and_then(written_ms);
-    let is_old = facts.last.is_some_and(|last| now().as_millis().saturating_sub(last) > HOUR);
-    let kind = match session.state {
-        SessionState::Failed => StateKind::Failed,
-        // Whoever was asked an hour ago in another window does not come back to it here.
-        SessionState::Waiting if facts.end == End::InCall && is_old => StateKind::Silent,
-        SessionState::Waiting => StateKind::Waiting,
-        SessionState::Running => StateKind::Running,
-        SessionState::Silent => StateKind::Silent,
-        SessionState::Finished => StateKind::Finished,
-        _ => StateKind::Unknown,
-    };
+    let until = facts.limit_until().filter(|_| session.state == SessionState::Limited).and_then(written_ms);
     let row = Row {
         id: facts.id.clone(),
         agent: facts.agent.clone(),
@@ -267,7 +255,7 @@ fn shelved(session: &ListedSession) -> Shelved {
         folder: text(&facts.folder),
         branch: text(&cut(&facts.branch)),
         model: text(&cut(&session.model)),
-        state: State { kind, since: last.clone(), until: None, message: None },
+        state: State { kind: session.state, since: last.clone(), until, message: None },
         cost_usd: (facts.cost.pico() > 0 || facts.unpriced == 0).then(|| facts.cost.usd()),
         cost_exact: facts.unpriced == 0,
         tokens: TokenSums {

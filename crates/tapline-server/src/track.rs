@@ -8,19 +8,15 @@ use tapline_protocol::Moment;
 use tapline_session::render::html::Card;
 use tapline_session::step::{Call, CallAnswer, Step, Task, Turn, What};
 use tapline_session::text::one_line;
-use tapline_session::{Category, Outcome, Verdict, is_of_person, parse_moment};
+use tapline_session::{Category, Patience, SessionPhase, SessionState, Verdict, is_of_person, needs_a_person, parse_moment};
 
 use crate::questions::Questions;
-use crate::row::{AgentRow, Details, Now, SpanRow, State, StateKind, TokenSums, TurnRow, cut, now, written};
+use crate::row::{AgentRow, Details, Now, SpanRow, State, TokenSums, TurnRow, cut, now, written};
 
 /// How many calls, turns, sub-agents and so on are remembered of one session.
 const MOST: usize = 16_384;
 /// How many names of tools are told apart.
 const NAMES: usize = 1_024;
-/// A session that does nothing for this long, in milliseconds, is silent.
-const SILENT: u64 = 2 * 60 * 1_000;
-/// A call that has no result for this long will have none.
-const IN_CALL: u64 = 60 * 60 * 1_000;
 
 /// What is known about a session so far.
 #[derive(Debug, Default)]
@@ -54,7 +50,7 @@ pub(crate) struct Track {
 
 #[derive(Debug, Default)]
 struct Standing {
-    kind: StateKind,
+    phase: SessionPhase,
     since: Option<Moment>,
     message: Option<String>,
 }
@@ -123,14 +119,16 @@ impl Track {
                 self.session = self.session.take().or_else(|| info.id.clone());
                 self.model = info.setup.model.clone().or_else(|| self.model.take());
                 self.folder = info.setup.cwd.clone().or_else(|| self.folder.take());
-                self.stand(StateKind::Running, time, None);
+                self.stand(SessionPhase::Working, time, None);
             }
             // What a sub-agent is asked is not what the session is about, nor is a note of the agent's own.
-            What::Prompt { text } if step.parent.is_some() || !is_of_person(text) => self.stand(StateKind::Running, time, None),
+            What::Prompt { text } if step.parent.is_some() || !is_of_person(text) => {
+                self.stand(SessionPhase::Working, time, None);
+            }
             What::Prompt { text } => {
                 self.title.get_or_insert_with(|| short(text));
                 self.prompt(time);
-                self.stand(StateKind::Running, time, None);
+                self.stand(SessionPhase::Working, time, None);
             }
             What::Text(_)
             | What::Thinking(_)
@@ -139,11 +137,11 @@ impl Track {
             | What::ServerAnswer(_)
             | What::Retry(_) => {
                 self.go_on(step, time);
-                self.stand(StateKind::Running, time, None);
+                self.stand(SessionPhase::Working, time, None);
             }
             What::Call(call) => {
                 self.go_on(step, time);
-                self.stand(StateKind::Running, time, None);
+                self.stand(SessionPhase::Working, time, None);
                 if let Some(card) = card {
                     self.call(call, card, time);
                 }
@@ -153,9 +151,9 @@ impl Track {
             What::RateLimit(limit) => {
                 if limit.status.as_deref() == Some("rejected") {
                     self.limit_until.clone_from(&limit.resets_at);
-                    self.stand(StateKind::Limited, time, None);
-                } else if self.standing.kind == StateKind::Limited {
-                    self.stand(StateKind::Running, time, None);
+                    self.stand(SessionPhase::Limited, time, None);
+                } else if self.standing.phase == SessionPhase::Limited {
+                    self.stand(SessionPhase::Working, time, None);
                 }
             }
             What::Question(question) if question.kind == "can_use_tool" => self.questions.ask(question, time),
@@ -221,11 +219,11 @@ impl Track {
         }
     }
 
-    fn stand(&mut self, kind: StateKind, since: Option<Moment>, message: Option<String>) {
-        if self.standing.kind != kind || self.standing.since.is_none() {
+    fn stand(&mut self, phase: SessionPhase, since: Option<Moment>, message: Option<String>) {
+        if self.standing.phase != phase || self.standing.since.is_none() {
             self.standing.since = since;
         }
-        (self.standing.kind, self.standing.message) = (kind, message);
+        (self.standing.phase, self.standing.message) = (phase, message);
     }
 
     /// Notes a sub-agent: it is known by the step of the call that started it.
@@ -289,7 +287,7 @@ impl Track {
         if let Some(span) = open.span {
             self.end_span(span, time);
         }
-        self.stand(StateKind::Running, time, None);
+        self.stand(SessionPhase::Working, time, None);
     }
 
     fn turn(&mut self, turn: &Turn, time: Option<Moment>) {
@@ -312,57 +310,65 @@ impl Track {
         let models = turn.model_usage.as_ref().and_then(|models| serde_json::to_value(models).ok()).unwrap_or_default();
         let windows = models.as_object().into_iter().flatten().filter_map(|(_, model)| model["contextWindow"].as_u64());
         self.context.1 = windows.max().or(self.context.1);
-        // What a person interrupted is over, as `tapline sessions` has it.
-        self.end_turn(turn.failed && !turn.is_aborted(), turn.category, turn.message.clone(), time);
-    }
-
-    fn end_turn(&mut self, failed: bool, category: Option<Category>, message: Option<String>, time: Option<Moment>) {
-        let kind = match (failed, category) {
-            (true, Some(Category::RateLimit)) => StateKind::Limited,
-            (true, _) => StateKind::Failed,
-            (false, _) => StateKind::Finished,
+        let phase = match (turn.failed, turn.category) {
+            _ if turn.is_aborted() => SessionPhase::Interrupted,
+            (true, Some(Category::RateLimit)) => SessionPhase::Limited,
+            (true, _) => SessionPhase::Failed,
+            (false, _) => SessionPhase::Finished,
         };
-        self.stand(kind, time, message.filter(|_| failed).map(|message| short(&message)));
+        self.end_turn(phase, turn.message.as_deref(), time);
     }
 
-    /// Notes that the last turn has ended, as a transcript shows it before a step says it.
-    pub(crate) fn note_end(&mut self, failed: bool) {
-        if self.standing.kind == StateKind::Running {
+    fn end_turn(&mut self, phase: SessionPhase, message: Option<&str>, time: Option<Moment>) {
+        let is_told = matches!(phase, SessionPhase::Failed | SessionPhase::Limited);
+        self.stand(phase, time, message.filter(|_| is_told).map(short));
+    }
+
+    /// Notes how the last turn ended, as a transcript shows it before a step says it.
+    pub(crate) fn note_end(&mut self, phase: SessionPhase) {
+        if self.standing.phase == SessionPhase::Working {
             let last = self.last;
             if let Some((row, began)) = self.turn.as_ref().and_then(|turn| Some((self.turns.get_mut(turn.at?)?, turn.began?))) {
                 row.duration_ms = last.and_then(|last| last.millis_since(began));
             }
-            self.end_turn(failed, None, None, last);
+            self.end_turn(phase, None, last);
         }
     }
 
     /// Notes how a recording ended.
     pub(crate) fn note_verdict(&mut self, verdict: &Verdict) {
         self.verdict = verdict.to_json().and_then(|json| serde_json::from_str(json.as_str()).ok()).unwrap_or_default();
-        if verdict.retry.at.is_some() {
-            self.limit_until.clone_from(&verdict.retry.at);
-        }
-        let failed = !matches!(verdict.outcome, Outcome::Success | Outcome::Interrupted);
         self.calls.clear();
         self.questions.clear();
         // Whoever was at work ended with the run.
+        let phase = SessionPhase::from(verdict.outcome);
         for agent in self.agents.iter_mut().filter(|agent| agent.state == "running") {
-            (if failed { "failed" } else { "finished" }).clone_into(&mut agent.state);
+            (if phase == SessionPhase::Failed { "failed" } else { "finished" }).clone_into(&mut agent.state);
         }
-        self.end_turn(failed, verdict.category, verdict.error_for_people().map(str::to_owned), self.last);
+        self.end_turn(phase, verdict.error_for_people(), self.last);
+    }
+
+    /// Returns what the session is doing, and since when.
+    fn phase(&self) -> (SessionPhase, Option<Moment>) {
+        let (phase, since) = (self.standing.phase, self.standing.since);
+        if phase != SessionPhase::Working {
+            return (phase, since);
+        }
+        if !self.questions.is_empty() {
+            return (SessionPhase::Asking, self.questions.since());
+        }
+        let asking = self.calls.values().find(|call| needs_a_person(&call.name));
+        asking.map_or((phase, since), |call| (SessionPhase::Asking, call.time))
     }
 
     /// Returns how the session stands now.
     pub(crate) fn state(&self) -> State {
-        let Standing { kind, since, message } = &self.standing;
-        let quiet = |limit: u64| self.last.is_none_or(|last| now().millis_since(last).is_some_and(|ms| ms > limit));
-        let (kind, since) = match kind {
-            StateKind::Running if !self.questions.is_empty() => (StateKind::Waiting, self.questions.since()),
-            StateKind::Running if quiet(if self.calls.is_empty() { SILENT } else { IN_CALL }) => (StateKind::Silent, self.last),
-            kind => (*kind, *since),
-        };
-        let until = self.limit_until.clone().filter(|_| kind == StateKind::Limited);
-        State { kind, since: since.and_then(written), until, message: message.clone() }
+        let (phase, since) = self.phase();
+        let limit = self.limit_until.as_deref().and_then(parse_moment).map(Moment::as_millis);
+        let kind = SessionState::of(phase, self.last.map(Moment::as_millis), limit, now().as_millis(), Patience::default());
+        let since = if kind == SessionState::Silent { self.last } else { since };
+        let until = self.limit_until.clone().filter(|_| kind == SessionState::Limited);
+        State { kind, since: since.and_then(written), until, message: self.standing.message.clone() }
     }
 
     /// Returns what the session does now: the call that was made last and has no result.

@@ -211,7 +211,7 @@ const LONG_SILENT = 3_600_000;
 export function isLive(row) {
   const { kind } = row.state;
   if (kind === 'silent') return Date.now() - updated(row) < LONG_SILENT;
-  return kind !== 'finished' && kind !== 'failed' && kind !== 'unknown';
+  return kind === 'waiting' || kind === 'limited' || kind === 'running';
 }
 
 /**

@@ -1,6 +1,6 @@
 // What the API gives (docs: /api/v1/openapi.json). Only for the type check; the browser never sees this file.
 
-export type StateKind = 'running' | 'waiting' | 'limited' | 'finished' | 'failed' | 'silent' | 'unknown';
+export type StateKind = 'running' | 'waiting' | 'limited' | 'finished' | 'failed' | 'interrupted' | 'silent' | 'unknown';
 
 export interface State { kind: StateKind; since: string | null; until: string | null; message: string | null }
 /** `summary` is a phrase for people; code in it stands between backticks: running `make`. */

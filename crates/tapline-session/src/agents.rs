@@ -26,6 +26,11 @@ pub(crate) fn asks_a_person(tool: &str) -> bool {
     profiles().any(|profile| profile.asks.contains(&tool))
 }
 
+/// Returns whether a call of this tool waits for a person: with a question, or with a proposal.
+pub fn needs_a_person(tool: &str) -> bool {
+    profiles().any(|profile| profile.asks.contains(&tool) || profile.proposes.contains(&tool))
+}
+
 /// Returns whether a person or a program said this to the agent. Some agents write notes of their own where prompts stand.
 pub fn is_of_person(prompt: &str) -> bool {
     !profiles().any(|profile| profile.notes.iter().any(|note| prompt.trim_start().starts_with(note)))
@@ -63,6 +68,8 @@ pub(crate) struct Profile {
     pub(crate) kinds: ToolKinds,
     /// Its tools with which the model asks a person.
     pub(crate) asks: &'static [&'static str],
+    /// Its tools with which the model proposes what a person has to agree to.
+    pub(crate) proposes: &'static [&'static str],
     /// Whose models it asks, as OpenTelemetry's conventions name them.
     pub(crate) provider: &'static str,
     /// What stands for a model where none was asked.

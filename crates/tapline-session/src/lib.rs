@@ -47,6 +47,7 @@ mod report;
 pub mod rulefile;
 pub mod schema;
 mod signals;
+mod state;
 pub mod step;
 pub mod text;
 mod time;
@@ -54,7 +55,7 @@ mod unwritten;
 mod verdict;
 mod words;
 
-pub use agents::is_of_person;
+pub use agents::{is_of_person, needs_a_person};
 pub use fold::{CodexPart, Fold, ItemEntry, LineCounts, Rejected, SessionFacts, StreamStats, Summary, TurnCounts};
 pub use format::StreamFormat;
 pub use host::{Host, earlier_run};
@@ -65,6 +66,7 @@ pub use report::{
     check_path, get,
 };
 pub use signals::{parse_signal, signal_name};
+pub use state::{Patience, SessionPhase, SessionState};
 pub use step::{Step, What};
 pub use time::{duration, parse_duration, parse_moment, parse_rfc3339, rfc3339, short_duration};
 pub use unwritten::Unwritten;

@@ -7,12 +7,13 @@ use std::collections::{BTreeMap, HashMap};
 use jiff::Timestamp;
 use jiff::civil::{Date, date};
 use tapline_recording::Redactor;
+use tapline_session::SessionPhase;
 
 use super::ExportError;
 use super::cell::{Cell, Rows};
 use super::tables::ExportTable;
 use crate::cost::CostBasis;
-use crate::facts::{CallEnd, End};
+use crate::facts::CallEnd;
 use crate::load::{Reader, Request, SessionFacts};
 use crate::money::Money;
 use crate::shares::{CallShare, shares};
@@ -129,7 +130,7 @@ impl<'e> Exporter<'e> {
             Cell::text(&parent),
             time(about.first),
             time(about.last),
-            Cell::text(state(about.end)),
+            Cell::text(phase(about.phase)),
             about.prompts.into(),
             about.busy_ms.into(),
             totals.requests.into(),
@@ -298,13 +299,15 @@ const fn ended(end: CallEnd) -> &'static str {
     }
 }
 
-const fn state(end: End) -> &'static str {
-    match end {
-        End::Unknown => "",
-        End::Finished => "finished",
-        End::Failed => "failed",
-        End::InCall => "in_call",
-        End::Asking => "asking",
-        End::Working => "working",
+const fn phase(phase: SessionPhase) -> &'static str {
+    match phase {
+        SessionPhase::Finished => "finished",
+        SessionPhase::Failed => "failed",
+        SessionPhase::Interrupted => "interrupted",
+        SessionPhase::Limited => "limited",
+        SessionPhase::InCall => "in_call",
+        SessionPhase::Asking => "asking",
+        SessionPhase::Working => "working",
+        _ => "",
     }
 }

@@ -2,9 +2,10 @@
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use tapline_session::SessionPhase;
 
 use super::messages;
-use super::{Call, CallEnd, End, Facts, Limit, Marks, Message, Name, Names, Reported, SoFar};
+use super::{Call, CallEnd, Facts, Limit, Marks, Message, Name, Names, Reported, SoFar};
 use crate::tokens::Tokens;
 
 /// A message, field by field.
@@ -50,7 +51,7 @@ struct Earlier<M, L, S> {
     busy_ms: u64,
     first: Option<u64>,
     last: Option<u64>,
-    end: End,
+    end: SessionPhase,
     damaged: u64,
     /// Not used: nothing goes on where an earlier version stopped.
     #[expect(dead_code, reason = "it is read because the bytes must end behind it")]
@@ -91,7 +92,7 @@ fn earlier<M: DeserializeOwned, L: DeserializeOwned, S: DeserializeOwned>(
         first,
         last,
         run,
-        end,
+        phase: end,
         damaged,
         so_far,
     })

@@ -7,9 +7,9 @@ use std::path::Path;
 use jiff::Timestamp;
 use tapline_protocol::{Agent, Read as _, StopReason};
 use tapline_recording::Recording;
-use tapline_session::Outcome;
+use tapline_session::{Outcome, SessionPhase};
 
-use crate::facts::{End, Facts, RecordedRun, SoFar};
+use crate::facts::{Facts, RecordedRun, SoFar};
 use crate::places::Found;
 use crate::prompts::each_prompt;
 use crate::scan::Scanned;
@@ -56,7 +56,7 @@ fn add_run(facts: &mut Facts, folder: &Path, recording: &Recording) {
         facts.folder = facts.names.add(recording.meta.cwd.as_deref().unwrap_or_default());
     }
     if let Some(end) = &recording.end {
-        facts.end = how_it_ended(end, facts.end);
+        facts.phase = how_it_ended(end, facts.phase);
         if facts.session == 0 {
             facts.session = facts.names.add(&folder.file_name().unwrap_or_default().to_string_lossy());
         }
@@ -84,7 +84,7 @@ fn run(folder: &Path, recording: &Recording) -> Option<RecordedRun> {
 }
 
 /// Returns how a run ended, by the verdict on it. Without a verdict, the process counts, and `said`, which is what its stream says.
-fn how_it_ended(end: &tapline_recording::End, said: End) -> End {
+fn how_it_ended(end: &tapline_recording::End, said: SessionPhase) -> SessionPhase {
     let outcome = end.verdict.as_ref().and_then(|verdict| verdict.with(|it| it.get("outcome").and_then(String::read))?);
     let is_stopped = |is: fn(StopReason) -> bool| end.stop.is_some_and(|stop| is(stop.reason));
     // Who lingers is ended by us, after its result.
@@ -92,11 +92,10 @@ fn how_it_ended(end: &tapline_recording::End, said: End) -> End {
         || is_stopped(StopReason::is_timeout)
         || !is_stopped(|reason| reason == StopReason::Linger)
             && (end.signal.is_some() || end.exit_code.is_some_and(|code| code != 0));
-    match outcome.and_then(|outcome| outcome.parse().ok()) {
-        // What a person interrupted is over.
-        Some(Outcome::Success | Outcome::Interrupted) => End::Finished,
-        None if is_stopped(StopReason::is_interrupt) => End::Finished,
-        None if said == End::Finished && !is_bad => End::Finished,
-        Some(Outcome::Failure | Outcome::Incomplete) | None => End::Failed,
+    match outcome.and_then(|outcome| outcome.parse::<Outcome>().ok()) {
+        Some(outcome) => outcome.into(),
+        None if is_stopped(StopReason::is_interrupt) => SessionPhase::Interrupted,
+        None if matches!(said, SessionPhase::Finished | SessionPhase::Interrupted) && !is_bad => said,
+        None => SessionPhase::Failed,
     }
 }

@@ -8,6 +8,7 @@ use std::io::{self, BufRead as _, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use tapline_protocol::{DEFAULT_LINE_LIMIT, Kind, Moment, Tape, Value, line_text};
+use tapline_session::SessionPhase;
 
 use super::telling::{About, StreamPart, Teller, json, line_of, text, written};
 use crate::packed;
@@ -450,8 +451,8 @@ impl Teller for Transcript {
         self.is_interrupted
     }
 
-    fn untold_end(&self) -> Option<bool> {
-        self.turn.end.as_ref().map(|end| end.failed)
+    fn untold_end(&self) -> Option<SessionPhase> {
+        self.turn.end.as_ref().map(|end| if end.failed { SessionPhase::Failed } else { SessionPhase::Finished })
     }
 
     fn infers(&self) -> Option<&'static str> {

@@ -1,7 +1,7 @@
 //! What the tellers of all agents have in common: what they tell, and how a line of a stream is written.
 
 use tapline_protocol::{Json, Moment, Value};
-use tapline_session::parse_moment;
+use tapline_session::{SessionPhase, parse_moment};
 
 /// One thing that a transcript says, for the stream that is made of it.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,8 +22,8 @@ pub(super) trait Teller: Send + std::fmt::Debug {
     fn end(&mut self, clean: &dyn Fn(String) -> String, told: &mut Vec<StreamPart>);
     /// Returns whether a person interrupted the last turn.
     fn is_interrupted(&self) -> bool;
-    /// Returns whether the last turn failed, if it has ended and this was not told yet.
-    fn untold_end(&self) -> Option<bool> {
+    /// Returns how the last turn ended, if it has ended and this was not told yet.
+    fn untold_end(&self) -> Option<SessionPhase> {
         None
     }
     /// Returns how the ends of turns are known, if no line says them outright.

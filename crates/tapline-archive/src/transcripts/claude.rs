@@ -9,12 +9,13 @@ use std::io::Read as _;
 
 use tapline_protocol::claude::content::ToolResult;
 use tapline_protocol::{Kind, Tape, Value};
+use tapline_session::{SessionPhase, needs_a_person};
 
 use std::path::{Path, PathBuf};
 
 use self::prompt::prompt_in;
 use super::{Environment, Format, Line, Needle, Reading, cut_title, number, text};
-use crate::facts::{Call, CallEnd, End, Limit, Marks, Message, ModelReport, Reported, Scope, hash, note_limit};
+use crate::facts::{Call, CallEnd, Limit, Marks, Message, ModelReport, Reported, Scope, hash, note_limit};
 use crate::lines::value_starts_with;
 use crate::money::Money;
 use crate::packed;
@@ -39,10 +40,14 @@ const NEEDLES: &[Needle] = &[
     ("\"Exit code", |_| true),
     ("\"Error:", |_| true),
     ("\"rate_limit_event\"", |_| true),
+    ("\"can_use_tool\"", |_| true),
 ];
 
 /// The most that is read of the file beside a sub-agent's transcript.
 const MOST_META: u64 = 64 << 10;
+
+/// How Claude Code's own line begins where a person interrupted it.
+const INTERRUPTED: &str = "[Request interrupted";
 
 /// The model of messages that no model wrote.
 const SYNTHETIC: &str = "<synthetic>";
@@ -166,9 +171,10 @@ fn read(line: Line<'_>, into: &mut Reading) {
         "result" => result_of_turn(&envelope, line.value, into),
         "stream_event" => partial(&envelope, line.value, into),
         "rate_limit_event" => limit(&envelope, line.value, into),
+        "control_request" => facts.phase = SessionPhase::Asking,
         "system" if envelope.subtype == "turn_duration" => {
             facts.busy_ms += line.value.get("durationMs").map_or(0, number);
-            facts.end = End::Finished;
+            facts.phase = SessionPhase::Finished;
         }
         "custom-title" | "ai-title" => {
             let title = ["customTitle", "aiTitle", "title"].into_iter().find_map(|key| line.value.get(key)).map(text);
@@ -229,7 +235,7 @@ fn answer(envelope: &Envelope<'_>, bytes: usize, found: Option<(&str, &str)>, in
     // A message without an id is one of its own.
     let id = hash(if id.is_empty() { &envelope.uuid } else { &id });
     let mut call = |id: &str, tool: &str| {
-        into.asks |= asks(tool);
+        into.asks |= needs_a_person(tool);
         Call { id: hash(id), tool: facts.names.add(tool), ended: CallEnd::Ok }
     };
     let listed = content.and_then(Value::items).unwrap_or_default().filter(|block| {
@@ -255,25 +261,20 @@ fn answer(envelope: &Envelope<'_>, bytes: usize, found: Option<(&str, &str)>, in
         bytes: bytes as u64,
         calls,
     };
-    facts.end = ended_with(&message, std::mem::take(&mut into.asks), &ended);
+    facts.phase = ended_with(&message, std::mem::take(&mut into.asks), &ended);
     let without_calls = Message { calls: Vec::new(), ..message.clone() };
     into.add(message);
     Some(without_calls)
 }
 
-/// Returns whether a tool asks a person something.
-fn asks(tool: &str) -> bool {
-    matches!(tool, "AskUserQuestion" | "ExitPlanMode")
-}
-
 /// Returns how a session stands after a line of a message.
-fn ended_with(message: &Message, asks: bool, reason: &str) -> End {
+fn ended_with(message: &Message, asks: bool, reason: &str) -> SessionPhase {
     match (message.marks.has(Marks::ERROR), message.calls.is_empty(), reason) {
-        (true, ..) => End::Failed,
-        (_, false, _) if asks => End::Asking,
-        (_, false, _) => End::InCall,
-        (_, _, "end_turn" | "stop_sequence" | "max_tokens" | "refusal") => End::Finished,
-        _ => End::Working,
+        (true, ..) => SessionPhase::Failed,
+        (_, false, _) if asks => SessionPhase::Asking,
+        (_, false, _) => SessionPhase::InCall,
+        (_, _, "end_turn" | "stop_sequence" | "max_tokens" | "refusal") => SessionPhase::Finished,
+        _ => SessionPhase::Working,
     }
 }
 
@@ -308,7 +309,12 @@ pub(crate) fn usage_of(usage: Value<'_>) -> (Tokens, u32, Marks) {
 /// The end of a turn in a stream.
 fn result_of_turn(envelope: &Envelope<'_>, line: Value<'_>, into: &mut Reading) {
     let failed = line.get("is_error").and_then(Value::as_bool) == Some(true);
-    into.facts.end = if failed { End::Failed } else { End::Finished };
+    let is_aborted = line.get("terminal_reason").map(text).is_some_and(|reason| reason.starts_with("aborted_"));
+    into.facts.phase = match failed {
+        _ if is_aborted => SessionPhase::Interrupted,
+        true => SessionPhase::Failed,
+        false => SessionPhase::Finished,
+    };
     into.facts.busy_ms += line.get("duration_ms").map_or(0, number);
     // Newer versions tell what the turn used, and totals that include what the session, or the one it was forked from,
     // used before. Older ones tell only totals, of this process.
@@ -344,6 +350,9 @@ fn limit(envelope: &Envelope<'_>, line: Value<'_>, into: &mut Reading) {
     let rejected = limit.get("status").map(text).is_some_and(|status| status == "rejected");
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast from float to integer saturates")]
     let used = used.map(|used| (used * 1_000.0).round() as u64).or(rejected.then_some(1_000));
+    if rejected {
+        into.facts.phase = SessionPhase::Limited;
+    }
     let time = if envelope.time == 0 { into.facts.last.unwrap_or(0) } else { envelope.time };
     let resets = limit.get("resetsAt").map_or(0, number).saturating_mul(1_000);
     note_limit(&mut into.facts.limits, Limit { time, minutes, used, resets });
@@ -369,7 +378,7 @@ fn partial(envelope: &Envelope<'_>, line: Value<'_>, into: &mut Reading) {
 
 fn user(envelope: &Envelope<'_>, into: &mut Reading) {
     let Some(content) = envelope.message.and_then(|message| message.get("content")) else { return };
-    into.facts.end = End::Working;
+    into.facts.phase = SessionPhase::Working;
     let mut prompt = (content.kind() == Kind::String).then(|| text(content));
     for block in content.items().unwrap_or_default() {
         match block.get("type").map(text).as_deref() {
@@ -381,7 +390,8 @@ fn user(envelope: &Envelope<'_>, into: &mut Reading) {
     let is_own = !envelope.side && envelope.agent.is_empty() && envelope.parent.is_empty();
     let Some(prompt) = prompt.filter(|_| !envelope.meta && is_own) else { return };
     if is_command(&prompt) {
-        into.facts.end = End::Finished;
+        let is_interrupt = prompt.starts_with(INTERRUPTED);
+        into.facts.phase = if is_interrupt { SessionPhase::Interrupted } else { SessionPhase::Finished };
         return;
     }
     let facts = &mut into.facts;
@@ -394,7 +404,7 @@ fn user(envelope: &Envelope<'_>, into: &mut Reading) {
 
 /// Returns whether a prompt is the program's own words about a command or an interrupt.
 fn is_command(prompt: &str) -> bool {
-    ["<command-name>", "<local-command", "[Request interrupted"].iter().any(|start| prompt.starts_with(start))
+    ["<command-name>", "<local-command", INTERRUPTED].iter().any(|start| prompt.starts_with(start))
 }
 
 fn result(block: Value<'_>, into: &mut Reading) {

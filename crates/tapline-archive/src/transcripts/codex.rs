@@ -6,10 +6,11 @@ mod said;
 use std::path::PathBuf;
 
 use tapline_protocol::{Kind, Value};
+use tapline_session::SessionPhase;
 
 use self::prompt::prompt_in;
 use super::{Environment, Format, Line, Needle, Reading, Total, cut_title, number, text};
-use crate::facts::{Call, CallEnd, End, Limit, Marks, Message, ModelReport, Reported, Scope, hash, note_limit};
+use crate::facts::{Call, CallEnd, Limit, Marks, Message, ModelReport, Reported, Scope, hash, note_limit};
 use crate::lines::value_starts_with;
 use crate::tokens::Tokens;
 
@@ -73,13 +74,13 @@ fn read(line: Line<'_>, into: &mut Reading) {
         }
         ("token_usage_record", _) => record(payload, time, line.bytes, into),
         ("event_msg", "token_count") => count(payload, time, into),
-        ("event_msg", "task_started") => into.facts.end = End::Working,
+        ("event_msg", "task_started") => into.facts.phase = SessionPhase::Working,
         ("event_msg", "task_complete") => {
             into.facts.busy_ms += payload.get("duration_ms").map_or(0, number);
             let failed = payload.get("error").is_some_and(|error| error.kind() == Kind::Object);
-            into.facts.end = if failed { End::Failed } else { End::Finished };
+            into.facts.phase = if failed { SessionPhase::Failed } else { SessionPhase::Finished };
         }
-        ("event_msg", "turn_aborted") => into.facts.end = End::Finished,
+        ("event_msg", "turn_aborted") => into.facts.phase = SessionPhase::Interrupted,
         ("event_msg", "user_message") => prompt(&payload.get("message").map(text).unwrap_or_default(), into),
         ("event_msg", "item_completed") => {
             if let Some(item) = payload.get("item") {
@@ -90,6 +91,7 @@ fn read(line: Line<'_>, into: &mut Reading) {
             let tool = payload.get("name").map(text).filter(|name| !name.is_empty());
             let id = payload.get("call_id").map(text).unwrap_or_default();
             let tool = into.facts.names.add(tool.as_deref().unwrap_or("shell"));
+            into.facts.phase = SessionPhase::InCall;
             into.facts.so_far.made.push(Call { id: hash(&id), tool, ended: CallEnd::Ok });
         }
         _ => {}
@@ -203,13 +205,13 @@ fn stream(kind: &str, line: Value<'_>, into: &mut Reading) {
             into.facts.session = into.facts.names.add(&id);
         }
         "turn.completed" => {
-            into.facts.end = End::Finished;
+            into.facts.phase = SessionPhase::Finished;
             let Some(usage) = line.get("usage") else { return };
             let models = vec![ModelReport { tokens: tokens(usage), ..ModelReport::default() }];
             let session = into.facts.session;
             into.report(Reported { session, of: Scope::Only, models, ..Reported::default() });
         }
-        "turn.failed" => into.facts.end = End::Failed,
+        "turn.failed" => into.facts.phase = SessionPhase::Failed,
         _ => {}
     }
 }

@@ -102,7 +102,7 @@ impl Reader for Rows {
             it.last,
             it.prompts,
             it.busy_ms,
-            it.end,
+            it.phase,
             it.files.len(),
             it.tokens,
             it.cost,

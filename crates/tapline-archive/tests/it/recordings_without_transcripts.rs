@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tapline_archive::sessions::{ListedSession, SessionFilter, SessionState, sessions};
+use tapline_archive::sessions::{ListedSession, SessionFilter, sessions};
 use tapline_archive::stats::{By, Query, stats};
 use tapline_archive::{Index, Prices, Selection};
 use tapline_protocol::{Json, Moment, StopReason};
 use tapline_recording::{End, Meta, Recorder, Stop, Stream, Sync};
+use tapline_session::SessionState;
 use tapline_testkit::TempFolder;
 
 use crate::totals::{by, update};
@@ -125,10 +126,10 @@ fn the_verdict_on_a_run_says_how_its_session_stands() {
         (judged("success"), SessionState::Finished),
         (judged("failure"), SessionState::Failed),
         (judged("incomplete"), SessionState::Failed),
-        (judged("interrupted"), SessionState::Finished),
+        (judged("interrupted"), SessionState::Interrupted),
         // Without a verdict.
         (stopped(StopReason::Timeout), SessionState::Failed),
-        (stopped(StopReason::Interrupted), SessionState::Finished),
+        (stopped(StopReason::Interrupted), SessionState::Interrupted),
         (End { exit_code: Some(0), ..End::default() }, SessionState::Failed),
     ];
     for (end, wanted) in cases {
@@ -232,7 +233,7 @@ fn a_run_that_was_pushed_to_its_own_machine_counts_once_and_as_the_original_ende
     folder.write("runs/a-copy/push.json", "{}");
     let index = indexed(&folder);
     let listed = only(&index);
-    assert_eq!((listed.state, listed.facts.prompts), (SessionState::Finished, 0));
+    assert_eq!((listed.state, listed.facts.prompts), (SessionState::Interrupted, 0));
     assert!((listed.facts.cost.usd() - 0.5).abs() < 1e-9, "{}", listed.facts.cost.usd());
 }
 

@@ -8,9 +8,10 @@ use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use tapline_archive::sessions::{ListedSession, SessionFilter, SessionState, sessions};
+use tapline_archive::sessions::{ListedSession, SessionFilter, sessions};
 use tapline_archive::{IndexedFile, Money, Prices};
 use tapline_protocol::Agent;
+use tapline_session::SessionState;
 
 use super::{convert, view};
 use crate::args::sessions::Sessions;

@@ -7,12 +7,13 @@ use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
+use tapline_session::SessionState;
 
 use super::{json, json_bytes};
 use crate::app::{App, Shared, blocking};
 use crate::error::ApiError;
 use crate::hub::{Live, locked};
-use crate::row::{Details, Row, StateKind};
+use crate::row::{Details, Row};
 use crate::watch::{GRACE, MOST, make_room_for_reader};
 
 /// How many sessions a page of the list has, unless the client says otherwise, and at most.
@@ -62,9 +63,9 @@ pub(crate) async fn list(State(app): Shared, Query(query): Query<ListQuery>) -> 
     .await
 }
 
-fn state_named(name: &str) -> Result<StateKind, ApiError> {
-    StateKind::ALL.into_iter().find(|state| state.name() == name).ok_or_else(|| {
-        let names = StateKind::ALL.map(StateKind::name).join(", ");
+fn state_named(name: &str) -> Result<SessionState, ApiError> {
+    SessionState::ALL.into_iter().find(|state| state.name() == name).ok_or_else(|| {
+        let names = SessionState::ALL.map(SessionState::name).join(", ");
         ApiError::bad(format!("`state` is one of: {names}."))
     })
 }

@@ -125,7 +125,7 @@ fn a_turn_begins_with_a_prompt_and_counts_from_then_on() {
         r#"{"type":"result","subtype":"error_during_execution","is_error":true,"terminal_reason":"aborted_streaming","session_id":"s","num_turns":1}"#,
     ];
     let end = track_text(&interrupted.join("\n"), |_, _| {});
-    assert_eq!((end.turns.len(), end.state().kind, end.title.as_deref()), (1, StateKind::Finished, Some("tell a story")));
+    assert_eq!((end.turns.len(), end.state().kind, end.title.as_deref()), (1, SessionState::Interrupted, Some("tell a story")));
     // Without a prompt in the stream, a turn begins with what the agent does.
     assert_eq!(track("claude-2.1.325/text.jsonl", |_, _| {}).turns.len(), 1);
 }

@@ -83,7 +83,7 @@ fn a_recording_appears_grows_and_ends() {
 fn a_run_that_a_person_interrupted_is_over_and_one_that_took_too_long_failed() {
     let stage = Stage::new();
     for (name, reason, wanted) in [
-        ("one", StopReason::Interrupted, "finished"),
+        ("one", StopReason::Interrupted, "interrupted"),
         ("two", StopReason::Timeout, "failed"),
         ("three", StopReason::Idle, "failed"),
     ] {
@@ -487,7 +487,7 @@ fn what_the_api_does_not_understand_is_refused_in_its_own_words() {
         assert!(answer.head.contains("content-type: application/json"), "{answer:?}");
         answer.json().unwrap()["error"]["message"].as_str().unwrap().to_owned()
     };
-    let states = "running, waiting, limited, finished, failed, silent, unknown";
+    let states = "waiting, limited, running, silent, failed, interrupted, finished, unknown";
     assert!(refused("/api/v1/sessions?state=nope").contains(states));
     assert!(refused("/api/v1/sessions?state=nope&limit=abc").contains("limit"));
     for path in ["sessions?limit=-1", "sessions?limit=1&limit=2", "sessions/x/steps?from=x", "search?limit=x", "sessions/%ff"] {

@@ -11,6 +11,7 @@ pub(super) const PROFILE: Profile = Profile {
     tools: TOOLS,
     kinds: KINDS,
     asks: &["AskUserQuestion"],
+    proposes: &["ExitPlanMode"],
     provider: "anthropic",
     no_models: &["<synthetic>"],
     numbers_anew: false,

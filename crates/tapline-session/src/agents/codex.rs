@@ -11,6 +11,7 @@ pub(super) const PROFILE: Profile = Profile {
     tools: TOOLS,
     kinds: KINDS,
     asks: &[],
+    proposes: &[],
     provider: "openai",
     no_models: &[],
     numbers_anew: true,

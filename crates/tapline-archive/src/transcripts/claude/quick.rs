@@ -6,9 +6,9 @@ use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 use tapline_protocol::Moment;
-use tapline_session::parse_moment;
+use tapline_session::{needs_a_person, parse_moment};
 
-use super::{Envelope, answer, asks, ended_with, envelope_read};
+use super::{Envelope, answer, ended_with, envelope_read};
 use crate::facts::{Call, CallEnd, Message, hash};
 use crate::transcripts::Reading;
 
@@ -128,7 +128,7 @@ fn further(line: &[u8], cut: &Cut<'_>, call: Option<(&str, &str)>, into: &mut Re
         message.calls.push(Call { id: hash(id), tool: into.facts.names.add(name), ended: CallEnd::Ok });
     }
     let stop = cut.stop.strip_prefix(b"\"").and_then(string).map_or("", |(stop, _)| stop);
-    into.facts.end = ended_with(&message, call.is_some_and(|(_, name)| asks(name)), stop);
+    into.facts.phase = ended_with(&message, call.is_some_and(|(_, name)| needs_a_person(name)), stop);
     into.add(message);
     true
 }

@@ -95,7 +95,7 @@ pub(super) fn render(sessions: &[Shown], all: usize, columns: Option<usize>, sty
 pub(super) fn colour_of(state: &str, style: Style) -> &'static str {
     match state {
         "failed" => style.red,
-        "waiting" => style.yellow,
+        "waiting" | "limited" => style.yellow,
         _ => "",
     }
 }
