@@ -13,6 +13,7 @@ mod headers;
 mod json;
 mod keys;
 mod lines;
+mod looks;
 mod manifest;
 mod names;
 mod pairs;

@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use super::floor;
+use super::looks::is_likely;
 use super::names;
 use super::programs::{Command, Takes};
 use super::scan::Scan;
-use super::values::is_likely;
 
 /// How far after its name a command's flags may be.
 const REACH: usize = 400;

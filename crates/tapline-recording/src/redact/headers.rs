@@ -1,9 +1,9 @@
 //! Credentials in headers: `Authorization` with any scheme, and cookies.
 
 use super::floor;
+use super::looks::{is_likely, is_random};
 use super::names;
 use super::scan::Scan;
-use super::values::{is_likely, is_random};
 use super::words::Words;
 
 /// The longest header.

@@ -6,13 +6,13 @@ use std::ops::Range;
 use tapline_protocol::{Kind, Tape, Token, Value};
 
 use super::args::is_secret_flag;
+use super::looks::is_likely;
 use super::manifest::in_manifest;
 use super::names::{self, Name};
 use super::pairs;
 use super::peel::{Escapes, Peeled, find, look, peel};
 use super::rules::Rules;
 use super::spans::merge;
-use super::values::is_likely;
 
 /// Shorter strings cannot hold a secret.
 const SHORTEST: usize = 6;

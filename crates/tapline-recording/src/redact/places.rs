@@ -4,9 +4,9 @@ use super::class::{BASE64, BEARER, DIGIT, TOKEN};
 use super::floor;
 use super::glance::{KEYS, ends_address};
 use super::keys::KeyLines;
+use super::looks::is_likely;
 use super::names;
 use super::scan::Scan;
-use super::values::is_likely;
 
 /// The longest text between `-----BEGIN` and `PRIVATE KEY-----`.
 const TITLE: usize = 80;

@@ -2,17 +2,15 @@
 //! names in capitals with only a space before the value. Most sentences about passwords do not contain one, so here the
 //! value itself must look like a secret.
 
+use super::looks::{HEAD, is_file, is_random};
 use super::names::{self, Name};
 use super::scan::Scan;
-use super::values::is_random;
 use super::words::Words;
 
 /// The greatest distance from the name to its value.
 const FAR: usize = 80;
 /// The most words between them.
 const WORDS: usize = 8;
-/// How much of a value is checked.
-const HEAD: usize = 256;
 
 /// Words that come before the value of a name.
 static IS: Words = Words::of("is was are be ist is: was: are: be:");
@@ -47,12 +45,6 @@ const NOW: &[&str] = &["now", "just", "still", "currently", "simply", "actually"
 static TECHNICAL: Words = Words::of(
     "base sha md argon pbkdf utf aes rsa ed oauth rfc hs rs es ascii http scram blake chacha x v version \
     python iso hmac jwt tls ipv p secp des crc pkcs uuid uuidv ecma json php java node ripemd gpt win hkdf kdf",
-);
-
-/// Endings of file and host names.
-static ENDINGS: Words = Words::of(
-    "txt json yaml yml toml env md rs py js ts go sh conf cfg ini com org net io dev html pem key xml log \
-    local lock java rb kt c h cpp tf csv",
 );
 
 /// How a sentence announces a value.
@@ -329,9 +321,4 @@ fn is_technical(value: &str) -> bool {
     let is_identifier = value.contains('_') && names::speaks_of_secret(value);
     let is_path = value.contains('/') && !is_long_mix(value);
     is_count || is_date || is_technical_name(value) || is_file(value) || is_mail || is_identifier || is_path
-}
-
-/// Returns whether a value ends like the name of a file.
-pub(super) fn is_file(value: &str) -> bool {
-    value.rsplit_once('.').is_some_and(|(_, ending)| ENDINGS.has(ending))
 }

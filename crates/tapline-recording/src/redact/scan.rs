@@ -7,12 +7,12 @@ use std::ops::Range;
 use super::announced::Announced;
 use super::class::{ALNUM, Class, TOKEN};
 use super::glance::{announces, may_hold_as_it_is};
+use super::looks::HEAD;
 use super::names::LastName;
 use super::programs::{LITERALS, PASSWORDS, Programs, USERS};
 use super::rules::Rules;
 use super::spans::merge;
 use super::table::{Part, Shape, Stands};
-use super::values::HEAD;
 
 /// What was found in a text.
 #[derive(Debug, Default)]

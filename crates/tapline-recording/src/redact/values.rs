@@ -6,13 +6,11 @@ mod beyond;
 use std::ops::Range;
 
 use super::floor;
+use super::looks::{HEAD, is_file, is_likely, is_random};
 use super::names::{self, NAME, Name, PROSE, name_around};
-use super::said::is_file;
 use super::scan::Scan;
 use beyond::is_mixed;
 
-/// How much of a value is checked to decide whether it is a secret.
-pub(super) const HEAD: usize = 256;
 /// The longest value in quotes or in a header.
 pub(super) const QUOTED: usize = 16 << 10;
 
@@ -541,32 +539,4 @@ impl Scan<'_> {
 /// Returns whether this is set like a shell variable: `NAME=value`.
 fn is_variable(name: &str, joint: Joint) -> bool {
     joint == Joint::Equals && !name.bytes().any(|byte| byte.is_ascii_lowercase())
-}
-
-/// Returns whether this looks like nothing but a secret, and not like an identifier or the name of a test.
-pub(super) fn is_random(value: &str) -> bool {
-    let kind = |byte: u8| match byte {
-        b'0'..=b'9' => 1,
-        b'a'..=b'z' => 2,
-        b'A'..=b'Z' => 3,
-        _ => 0,
-    };
-    // `Word` counts as one change, not two.
-    let changes = |pair: &[u8]| matches!((kind(pair[0]), kind(pair[1])), (1, 2 | 3) | (2, 1 | 3) | (3, 1));
-    let count = value.as_bytes().windows(2).filter(|pair| changes(pair)).count();
-    let is_hex = value.len() >= 32 && value.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
-    is_likely(value) && value.len() >= 16 && (10 * count >= 3 * value.len() || is_hex)
-}
-
-/// Returns whether this looks like a secret by itself: long, without spaces, and not a word.
-pub(super) fn is_likely(value: &str) -> bool {
-    let digits = value.bytes().any(|byte| byte.is_ascii_digit());
-    let letters = value.bytes().any(|byte| byte.is_ascii_alphabetic());
-    let is_path = value.starts_with(['/', '.', '~', '@', '#']) || value.contains("://");
-    value.len() >= 8
-        && digits
-        && letters
-        && !is_path
-        && !value.bytes().any(|byte| byte.is_ascii_whitespace())
-        && !names::is_code(value)
 }

@@ -3,8 +3,9 @@
 
 use std::ops::Range;
 
-use super::{HEAD, Joint, QUOTED, is_likely, is_random};
+use super::{Joint, QUOTED};
 use crate::redact::floor;
+use crate::redact::looks::{HEAD, is_likely, is_random};
 use crate::redact::names::{self, NAME};
 use crate::redact::pairs;
 use crate::redact::scan::Scan;
