@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use tapline_session::plausible::is_cost;
+
 use crate::facts::{Marks, Message};
 use crate::money::Money;
 use crate::prices::{Asked, Lookup, Speed};
@@ -89,7 +91,8 @@ pub(crate) fn price(item: &mut Item<'_>, prices: &mut Lookup<'_>) {
     let speed = if item.has(Marks::FAST) { Speed::Fast } else { Speed::Standard };
     let (tokens, web_searches, us_only) = (item.tokens, item.searches.into(), item.has(Marks::US));
     let asked = Asked { model: item.model, tokens, web_searches, us_only, speed };
-    item.computed = prices.price(&asked);
+    // So many tokens that one request would cost a fortune cannot be true.
+    item.computed = prices.price(&asked).filter(|cost| is_cost(cost.usd()));
     item.cost = item.computed;
     item.basis = if item.cost.is_some() { CostBasis::Computed } else { CostBasis::Unknown };
 }

@@ -245,7 +245,7 @@ impl Facts {
             note_limit(&mut self.limits, limit);
         }
         self.prompts += next.prompts;
-        self.busy_ms += next.busy_ms;
+        self.busy_ms = self.busy_ms.saturating_add(next.busy_ms);
         self.damaged += next.damaged;
     }
 }

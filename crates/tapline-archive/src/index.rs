@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction};
+use tapline_session::plausible::is_cost;
 
 use crate::database::{self, Schema};
 use crate::error::ArchiveError;
@@ -526,7 +527,13 @@ fn facts_in<'r>(row: &'r rusqlite::Row<'_>, file: &IndexedFile) -> Result<&'r [u
     facts.ok_or(ArchiveError::Damaged)
 }
 
-/// Reads back what a file says.
+/// Reads back what a file says. Earlier versions kept costs that cannot be true.
 pub(crate) fn facts_of(bytes: &[u8]) -> Facts {
-    postcard::from_bytes(bytes).unwrap_or_default()
+    let mut facts: Facts = postcard::from_bytes(bytes).unwrap_or_default();
+    for reported in &mut facts.reported {
+        for cost in reported.models.iter_mut().map(|model| &mut model.cost).chain([&mut reported.cost]) {
+            *cost = cost.filter(|cost| is_cost(cost.usd()));
+        }
+    }
+    facts
 }

@@ -578,7 +578,7 @@ impl SessionFacts {
     /// Adds when its runs were, and what all of them together were asked. A transcript has all runs of a session, a recording one of
     /// them. Of a run that was pushed here, the original may be here, too.
     fn add_runs(&mut self, group: &[(IndexedFile, Facts)]) {
-        let mut sums = [(0, 0); 2];
+        let mut sums = [(0, 0_u64); 2];
         let mut begun = HashSet::new();
         for (facts, run) in group.iter().filter_map(|(_, facts)| Some((facts, facts.run?))) {
             self.first = [self.first, Some(run.began)].into_iter().flatten().min();
@@ -586,7 +586,7 @@ impl SessionFacts {
             if begun.insert((run.is_pushed, run.began)) {
                 let (prompts, busy_ms) = &mut sums[usize::from(run.is_pushed)];
                 *prompts += facts.prompts.max(facts.so_far.sent.1);
-                *busy_ms += facts.busy_ms;
+                *busy_ms = busy_ms.saturating_add(facts.busy_ms);
             }
         }
         for (prompts, busy_ms) in sums {

@@ -10,11 +10,12 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use tapline_protocol::{Agent, Moment, Tape, Value};
-use tapline_session::parse_moment;
+use tapline_protocol::{Agent, Kind, Moment, Tape, Value};
+use tapline_session::{parse_moment, plausible};
 
 use crate::facts::{Call, CallEnd, Facts, Marks, Message, Name, Reported, hash};
 use crate::lines::{Needles, interesting, lines};
+use crate::money::Money;
 use crate::packed;
 use crate::said::{Context, Each};
 use crate::tokens::Tokens;
@@ -406,6 +407,38 @@ fn text(value: Value<'_>) -> Cow<'_, str> {
 /// Returns a whole number, or 0 for another value.
 fn number(value: Value<'_>) -> u64 {
     value.as_number().and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}
+
+/// Counts of one object, as far as they can be true.
+#[derive(Default)]
+struct Figures {
+    /// Whether one of them cannot be true. Then none of them counts.
+    implausible: bool,
+}
+
+impl Figures {
+    /// Returns a count of tokens, or 0 for another value.
+    fn tokens(&mut self, value: Value<'_>) -> u64 {
+        self.count(value, plausible::MOST_TOKENS)
+    }
+
+    /// Returns a count of web searches, or 0 for another value.
+    fn searches(&mut self, value: Value<'_>) -> u64 {
+        self.count(value, plausible::MOST_SEARCHES)
+    }
+
+    fn count(&mut self, value: Value<'_>, most: u64) -> u64 {
+        let count = plausible::count(value, most);
+        self.implausible |= count.is_none();
+        count.unwrap_or(0)
+    }
+
+    /// Returns a cost, if there is one.
+    fn cost(&mut self, value: Value<'_>) -> Option<Money> {
+        let cost = plausible::cost(value);
+        self.implausible |= cost.is_none() && value.kind() == Kind::Number;
+        cost.map(Money::from_usd)
+    }
 }
 
 /// Returns a time in milliseconds since 1970, or 0 for another value.

@@ -11,6 +11,7 @@ use tapline_protocol::Json;
 
 pub(crate) use builder::{LedgerBuilder, MessageUsage, ResultUsage, SYNTHETIC};
 
+use crate::plausible::MOST_TOKENS;
 use crate::words::words;
 
 /// Tokens by kind. `input` never includes cached tokens.
@@ -37,6 +38,15 @@ impl TokenCounts {
 }
 
 impl TokenCounts {
+    /// Leaves out counts that cannot be true.
+    pub(crate) fn plausible(self) -> Self {
+        let at_most = |count| if count > MOST_TOKENS { 0 } else { count };
+        let Self { input, output, cache_read, cache_write, reasoning } = self;
+        let [input, output, cache_read, cache_write, reasoning] =
+            [input, output, cache_read, cache_write, reasoning].map(at_most);
+        Self { input, output, cache_read, cache_write, reasoning }
+    }
+
     /// Subtracts other counts.
     pub(crate) fn without(self, other: Self) -> Self {
         Self {

@@ -40,6 +40,7 @@ mod ledger;
 pub mod otlp;
 mod pattern;
 pub mod permission;
+pub mod plausible;
 pub mod policy;
 mod recent;
 pub mod render;

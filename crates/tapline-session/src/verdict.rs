@@ -109,6 +109,7 @@ pub const WARNING_CODES: &[&str] = &[
     "unsupported-version",
     "plugin-error",
     "safety-stop",
+    "implausible-figure",
 ];
 
 /// The codes of the [`Warning`]s that make a success not [`clean`](Verdict::clean). A success without one of them is clean.

@@ -14,10 +14,9 @@ use tapline_session::{SessionPhase, needs_a_person};
 use std::path::{Path, PathBuf};
 
 use self::prompt::prompt_in;
-use super::{Environment, Format, Line, Needle, Reading, cut_title, number, text};
+use super::{Environment, Figures, Format, Line, Needle, Reading, cut_title, number, text};
 use crate::facts::{Call, CallEnd, Limit, Marks, Message, ModelReport, Reported, Scope, hash, note_limit};
 use crate::lines::value_starts_with;
-use crate::money::Money;
 use crate::packed;
 use crate::tokens::Tokens;
 
@@ -166,14 +165,16 @@ fn read(line: Line<'_>, into: &mut Reading) {
         "user" => user(&envelope, into),
         "cost-state" => {
             let reported = totals(&envelope, line.value, line.value.get("modelUsage"), "totalCostUSD", into);
-            into.report(reported);
+            if let Some(reported) = reported {
+                into.report(reported);
+            }
         }
         "result" => result_of_turn(&envelope, line.value, into),
         "stream_event" => partial(&envelope, line.value, into),
         "rate_limit_event" => limit(&envelope, line.value, into),
         "control_request" => facts.phase = SessionPhase::Asking,
         "system" if envelope.subtype == "turn_duration" => {
-            facts.busy_ms += line.value.get("durationMs").map_or(0, number);
+            facts.busy_ms = facts.busy_ms.saturating_add(line.value.get("durationMs").map_or(0, number));
             facts.phase = SessionPhase::Finished;
         }
         "custom-title" | "ai-title" => {
@@ -219,7 +220,7 @@ fn answer(envelope: &Envelope<'_>, bytes: usize, found: Option<(&str, &str)>, in
             _ => {}
         }
     }
-    let (mut tokens, searches, mut marks) = usage.map_or_else(Default::default, usage_of);
+    let (mut tokens, searches, mut marks) = usage.map_or_else(Default::default, |usage| usage_of(usage, into));
     if envelope.streamed {
         // A stream has a placeholder where the output is counted: the output is not known.
         marks = Marks(marks.0 & !Marks::FINAL.0);
@@ -278,28 +279,37 @@ fn ended_with(message: &Message, asks: bool, reason: &str) -> SessionPhase {
     }
 }
 
-/// Reads the tokens of a message.
-pub(crate) fn usage_of(usage: Value<'_>) -> (Tokens, u32, Marks) {
+/// Reads the tokens of a message. Those that cannot be true make its line a damaged one.
+fn usage_of(usage: Value<'_>, into: &mut Reading) -> (Tokens, u32, Marks) {
     let (mut tokens, mut searches, mut marks) = (Tokens::default(), 0, Marks::FINAL);
     let mut writes = 0;
+    let mut figures = Figures::default();
     for (key, value) in usage.entries().unwrap_or_default() {
         match &*key {
-            "input_tokens" => tokens.input = number(value),
-            "output_tokens" => tokens.output = number(value),
-            "cache_read_input_tokens" => tokens.cache_read = number(value),
-            "cache_creation_input_tokens" => writes = number(value),
+            "input_tokens" => tokens.input = figures.tokens(value),
+            "output_tokens" => tokens.output = figures.tokens(value),
+            "cache_read_input_tokens" => tokens.cache_read = figures.tokens(value),
+            "cache_creation_input_tokens" => writes = figures.tokens(value),
             "cache_creation" => {
-                tokens.cache_write_5m = value.get("ephemeral_5m_input_tokens").map_or(0, number);
-                tokens.cache_write_1h = value.get("ephemeral_1h_input_tokens").map_or(0, number);
+                let mut count = |key| value.get(key).map_or(0, |value| figures.tokens(value));
+                tokens.cache_write_5m = count("ephemeral_5m_input_tokens");
+                tokens.cache_write_1h = count("ephemeral_1h_input_tokens");
             }
-            "output_tokens_details" => tokens.reasoning = value.get("thinking_tokens").map_or(0, number),
+            "output_tokens_details" => {
+                tokens.reasoning = value.get("thinking_tokens").map_or(0, |value| figures.tokens(value));
+            }
             "server_tool_use" => {
-                searches = u32::try_from(value.get("web_search_requests").map_or(0, number)).unwrap_or(u32::MAX);
+                let count = value.get("web_search_requests").map_or(0, |value| figures.searches(value));
+                searches = u32::try_from(count).unwrap_or(u32::MAX);
             }
             "inference_geo" => marks.set(Marks::US, text(value) == "us"),
             "speed" => marks.set(Marks::FAST, text(value) == "fast"),
             _ => {}
         }
+    }
+    if figures.implausible {
+        into.facts.damaged += 1;
+        return (Tokens::default(), 0, Marks(marks.0 & !Marks::FINAL.0));
     }
     // What has no duration was written for five minutes, the API's default.
     tokens.cache_write_5m += writes.saturating_sub(tokens.cache_write());
@@ -315,13 +325,14 @@ fn result_of_turn(envelope: &Envelope<'_>, line: Value<'_>, into: &mut Reading) 
         true => SessionPhase::Failed,
         false => SessionPhase::Finished,
     };
-    into.facts.busy_ms += line.get("duration_ms").map_or(0, number);
+    into.facts.busy_ms = into.facts.busy_ms.saturating_add(line.get("duration_ms").map_or(0, number));
     // Newer versions tell what the turn used, and totals that include what the session, or the one it was forked from,
     // used before. Older ones tell only totals, of this process.
     let since = line.get("model_usage_since_last_result");
     let last = into.facts.reported.last().filter(|last| since.is_some() && last.of == Scope::File);
     let mut sum = last.map_or_else(Vec::new, |last| last.models.clone());
-    let mut reported = totals(envelope, line, since.or_else(|| line.get("modelUsage")), "total_cost_usd", into);
+    let models = since.or_else(|| line.get("modelUsage"));
+    let Some(mut reported) = totals(envelope, line, models, "total_cost_usd", into) else { return };
     if since.is_some() {
         for model in &reported.models {
             match sum.iter_mut().find(|known| known.model == model.model) {
@@ -368,7 +379,7 @@ fn partial(envelope: &Envelope<'_>, line: Value<'_>, into: &mut Reading) {
         }
         Some("message_delta") => {
             let (Some(&id), Some(usage)) = (into.started.get(&hash(&envelope.parent)), event.get("usage")) else { return };
-            let (tokens, searches, marks) = usage_of(usage);
+            let (tokens, searches, marks) = usage_of(usage, into);
             let session = into.facts.names.add(&envelope.session);
             into.add(Message { id, session, tokens, searches, marks, ..Message::default() });
         }
@@ -438,13 +449,20 @@ fn is_denial(said: &str) -> bool {
         || [" needs approval", " requires approval"].iter().any(|words| beginning.contains(words))
 }
 
-/// Reads totals: for each model, and the cost of all.
-fn totals(envelope: &Envelope<'_>, line: Value<'_>, models: Option<Value<'_>>, cost: &str, into: &mut Reading) -> Reported {
+/// Reads totals: for each model, and the cost of all. If a figure of one model cannot be true, those of none count. Returns
+/// `None` if nothing is left.
+fn totals(
+    envelope: &Envelope<'_>,
+    line: Value<'_>,
+    models: Option<Value<'_>>,
+    cost: &str,
+    into: &mut Reading,
+) -> Option<Reported> {
     let names = &mut into.facts.names;
-    let money = |value: Value<'_>| value.as_number()?.parse().ok().map(Money::from_usd);
+    let mut figures = Figures::default();
     let unknown = line.get("hasUnknownModelCost").and_then(Value::as_bool) == Some(true);
     let models = models.and_then(Value::entries).unwrap_or_default().map(|(model, used)| {
-        let count = |key| used.get(key).map_or(0, number);
+        let mut count = |key| used.get(key).map_or(0, |value| figures.tokens(value));
         let (five, hour) = (count("cacheCreationEphemeral5mInputTokens"), count("cacheCreationEphemeral1hInputTokens"));
         let writes = count("cacheCreationInputTokens");
         let tokens = Tokens {
@@ -455,17 +473,25 @@ fn totals(envelope: &Envelope<'_>, line: Value<'_>, models: Option<Value<'_>>, c
             cache_write_1h: hour,
             reasoning: count("thinkingTokens"),
         };
-        let cost = used.get("costUSD").and_then(money).filter(|_| !unknown);
+        let searches = used.get("webSearchRequests").map_or(0, |value| figures.searches(value));
+        let cost = used.get("costUSD").and_then(|value| figures.cost(value)).filter(|_| !unknown);
         let splits_writes = five + hour == writes;
-        ModelReport { model: names.add(&model), tokens, splits_writes, searches: count("webSearchRequests"), cost }
+        ModelReport { model: names.add(&model), tokens, splits_writes, searches, cost }
     });
-    let models = models.collect();
-    Reported {
-        session: names.add(&envelope.session),
+    let mut models: Vec<_> = models.collect();
+    if figures.implausible {
+        models.clear();
+    }
+    let cost = line.get(cost).and_then(|value| figures.cost(value)).filter(|_| !unknown);
+    into.facts.damaged += u64::from(figures.implausible);
+    let reported = Reported {
+        session: into.facts.names.add(&envelope.session),
         time: into.facts.last.unwrap_or(0),
         until: 0,
         of: Scope::Session,
-        cost: line.get(cost).and_then(money).filter(|_| !unknown),
+        cost,
         models,
-    }
+    };
+    let is_something = !figures.implausible || cost.is_some() || !reported.models.is_empty();
+    is_something.then_some(reported)
 }

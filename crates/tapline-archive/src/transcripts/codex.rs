@@ -9,7 +9,7 @@ use tapline_protocol::{Kind, Value};
 use tapline_session::SessionPhase;
 
 use self::prompt::prompt_in;
-use super::{Environment, Format, Line, Needle, Reading, Total, cut_title, number, text};
+use super::{Environment, Figures, Format, Line, Needle, Reading, Total, cut_title, number, text};
 use crate::facts::{Call, CallEnd, Limit, Marks, Message, ModelReport, Reported, Scope, hash, note_limit};
 use crate::lines::value_starts_with;
 use crate::tokens::Tokens;
@@ -76,7 +76,8 @@ fn read(line: Line<'_>, into: &mut Reading) {
         ("event_msg", "token_count") => count(payload, time, into),
         ("event_msg", "task_started") => into.facts.phase = SessionPhase::Working,
         ("event_msg", "task_complete") => {
-            into.facts.busy_ms += payload.get("duration_ms").map_or(0, number);
+            let duration = payload.get("duration_ms").map_or(0, number);
+            into.facts.busy_ms = into.facts.busy_ms.saturating_add(duration);
             let failed = payload.get("error").is_some_and(|error| error.kind() == Kind::Object);
             into.facts.phase = if failed { SessionPhase::Failed } else { SessionPhase::Finished };
         }
@@ -129,10 +130,12 @@ fn meta(payload: Value<'_>, into: &mut Reading) {
     }
 }
 
-fn tokens(usage: Value<'_>) -> Tokens {
-    let count = |key| usage.get(key).map_or(0, number);
+/// Reads tokens. Those that cannot be true make their line a damaged one.
+fn tokens(usage: Value<'_>, into: &mut Reading) -> Option<Tokens> {
+    let mut figures = Figures::default();
+    let mut count = |key| usage.get(key).map_or(0, |value| figures.tokens(value));
     let (cached, written) = (count("cached_input_tokens"), count("cache_write_input_tokens"));
-    Tokens {
+    let tokens = Tokens {
         // The input includes what was read from the cache and written to it.
         input: count("input_tokens").saturating_sub(cached).saturating_sub(written),
         output: count("output_tokens"),
@@ -140,7 +143,9 @@ fn tokens(usage: Value<'_>) -> Tokens {
         cache_write_5m: written,
         cache_write_1h: 0,
         reasoning: count("reasoning_output_tokens"),
-    }
+    };
+    into.facts.damaged += u64::from(figures.implausible);
+    (!figures.implausible).then_some(tokens)
 }
 
 /// One answer of the model.
@@ -149,16 +154,17 @@ fn record(payload: Value<'_>, time: u64, bytes: usize, into: &mut Reading) {
     let id = payload.get("response_id").map(text).unwrap_or_default();
     let id = if id.is_empty() { hash(payload.raw()) } else { hash(&id) };
     into.facts.so_far.has_records = true;
-    into.answer(id, time, tokens(usage), bytes);
+    let Some(tokens) = tokens(usage, into) else { return };
+    into.answer(id, time, tokens, bytes);
 }
 
 /// The total of the thread so far. It is repeated, so only its growth counts, and only where no line says what each
 /// answer used.
 fn count(payload: Value<'_>, time: u64, into: &mut Reading) {
     let usage = |key| payload.get("info").and_then(|info| info.get(key));
-    let total = usage("total_token_usage").map(tokens);
-    let last = usage("last_token_usage").map(tokens).unwrap_or_default();
+    let total = usage("total_token_usage").and_then(|total| tokens(total, into));
     if let Some(total) = total {
+        let last = usage("last_token_usage").and_then(|last| tokens(last, into)).unwrap_or_default();
         let model = into.facts.so_far.model;
         into.totals.push(Total { total, last, time, model });
     }
@@ -169,7 +175,7 @@ fn count(payload: Value<'_>, time: u64, into: &mut Reading) {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast from float to integer saturates")]
         let used = Some((used * 10.0).round() as u64);
         let count = |key| window.get(key).map_or(0, number);
-        Some(Limit { time, minutes: count("window_minutes"), used, resets: count("resets_at") * 1_000 })
+        Some(Limit { time, minutes: count("window_minutes"), used, resets: count("resets_at").saturating_mul(1_000) })
     };
     for limit in ["primary", "secondary"].into_iter().filter_map(window) {
         note_limit(&mut into.facts.limits, limit);
@@ -207,7 +213,8 @@ fn stream(kind: &str, line: Value<'_>, into: &mut Reading) {
         "turn.completed" => {
             into.facts.phase = SessionPhase::Finished;
             let Some(usage) = line.get("usage") else { return };
-            let models = vec![ModelReport { tokens: tokens(usage), ..ModelReport::default() }];
+            let Some(tokens) = tokens(usage, into) else { return };
+            let models = vec![ModelReport { tokens, ..ModelReport::default() }];
             let session = into.facts.session;
             into.report(Reported { session, of: Scope::Only, models, ..Reported::default() });
         }

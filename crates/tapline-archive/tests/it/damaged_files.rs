@@ -9,7 +9,7 @@ use serde_json::Value;
 use tapline_archive::{Index, Places};
 use tapline_testkit::{TempFolder, rounds};
 
-use crate::totals::{case, counted, fresh, tokens, transcripts, update};
+use crate::totals::{case, counted, fresh, tokens as tokens_of, transcripts, update};
 
 /// Lines that no agent writes whole: what a crash, a full disk or another program leaves behind.
 const DAMAGED: &[&[u8]] = &[
@@ -71,7 +71,7 @@ fn half_an_emoji_and_bytes_that_are_no_text_do_not_hide_a_message() {
     let lines: Vec<u8> = texts.iter().enumerate().flat_map(|(at, text)| line(&format!("m{at}"), text)).collect();
     let got = fresh(&folder.write("a.jsonl", lines));
     assert_eq!(got["totals"]["requests"], texts.len(), "{got}");
-    assert_eq!(tokens(&got), [50, 5, 0, 0]);
+    assert_eq!(tokens_of(&got), [50, 5, 0, 0]);
     assert_eq!(got["damaged_lines"], 0);
 }
 
@@ -246,5 +246,51 @@ fn a_torn_end_is_not_counted_and_does_not_hide_what_is_before_it() {
         let got = fresh(&written);
         assert_eq!(got["totals"], wanted["totals"]);
         assert_eq!(got["damaged_lines"], 0, "it is still being written");
+    }
+}
+
+/// A result of a stream, and an answer of a transcript, with these figures.
+fn with_figures(cost: &str, tokens: &str) -> [String; 2] {
+    let usage = format!("\"usage\":{{\"input_tokens\":{tokens},\"output_tokens\":5}}");
+    let models =
+        format!("\"modelUsage\":{{\"claude-opus-5-5\":{{\"inputTokens\":{tokens},\"outputTokens\":5,\"costUSD\":{cost}}}}}");
+    let result = format!(
+        "{{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"session_id\":\"s\",\"total_cost_usd\":{cost},{usage},{models}}}\n"
+    );
+    let message = format!("{{\"id\":\"m\",\"role\":\"assistant\",\"model\":\"claude-opus-5-5\",\"content\":[],{usage}}}");
+    let answer = format!(
+        "{{\"parentUuid\":null,\"type\":\"assistant\",\"sessionId\":\"s\",\"uuid\":\"u\",\"timestamp\":\"2026-11-16T10:00:00.000Z\",\"message\":{message}}}\n"
+    );
+    [result, answer]
+}
+
+#[test]
+fn figures_that_cannot_be_true_do_not_count() {
+    for (cost, tokens) in
+        [("1e308", "7"), ("-5000", "7"), ("100000.01", "7"), ("0.5", "1e19"), ("0.5", "-5"), ("1e999", "9e18")]
+    {
+        for line in with_figures(cost, tokens) {
+            let folder = TempFolder::new();
+            let counted = fresh(&folder.write("a.jsonl", &line));
+            let (spent, input) = (counted["totals"]["cost_usd"].as_f64().unwrap(), tokens_of(&counted)[0]);
+            assert!(spent < 1.0 && input <= 7, "{line}: {counted}");
+            let is_read = !line.contains("\"result\"") && tokens == "7";
+            assert_eq!(counted["damaged_lines"], u64::from(!is_read), "{line}: {counted}");
+            assert!(is_read || counted["damaged_files"][0]["path"].as_str().unwrap().ends_with("a.jsonl"), "{counted}");
+        }
+    }
+    // Rollouts.
+    for (record, tokens) in [("1e19", "1e19"), ("-3", "-3")] {
+        let usage = format!("\"input_tokens\":{record},\"cached_input_tokens\":0,\"output_tokens\":1");
+        let total = format!("{{\"total_token_usage\":{{{usage}}},\"last_token_usage\":{{{usage}}}}}");
+        let lines = format!(
+            "{{\"timestamp\":\"2026-11-16T10:00:00Z\",\"type\":\"session_meta\",\"payload\":{{\"id\":\"c\",\"cli_version\":\"1\"}}}}\n\
+             {{\"timestamp\":\"2026-11-16T10:00:01Z\",\"type\":\"event_msg\",\"payload\":{{\"type\":\"token_count\",\"info\":{total}}}}}\n\
+             {{\"timestamp\":\"2026-11-16T10:00:02Z\",\"type\":\"token_usage_record\",\"payload\":{{\"response_id\":\"r\",\"usage\":{{{usage}}}}}}}\n"
+        );
+        let folder = TempFolder::new();
+        let counted = fresh(&folder.write("rollout.jsonl", &lines));
+        assert_eq!(tokens_of(&counted), [0, 0, 0, 0], "{tokens}: {counted}");
+        assert_eq!(counted["damaged_lines"], 2, "{counted}");
     }
 }

@@ -13,6 +13,7 @@ use jiff::tz::TimeZone;
 use tapline_archive::stats::{By, Query, stats};
 use tapline_archive::{Index, Places, Prices, Selection};
 use tapline_protocol::{Tape, Value};
+use tapline_session::plausible::cost;
 use tapline_session::render::Style;
 use tapline_session::text::{dollars, one_line};
 
@@ -65,7 +66,7 @@ fn told(text: &str) -> StatusInput {
     StatusInput {
         model: text(&["model", "display_name"]).or_else(|| text(&["model", "id"])).unwrap_or_default(),
         transcript: text(&["transcript_path"]).filter(|path| !path.is_empty()).map(PathBuf::from),
-        cost: number(&["cost", "total_cost_usd"]),
+        cost: at(&["cost", "total_cost_usd"]).and_then(cost),
         context: number(&["context_window", "used_percentage"]),
         window,
     }

@@ -1,6 +1,7 @@
 //! Streams that others push.
 
 use tapline_recording::{Meta, Recorder, Stream, Sync};
+use tapline_server::Budget;
 
 use crate::stage::{Stage, TOKEN};
 
@@ -212,4 +213,34 @@ fn a_run_whose_recording_was_deleted_begins_again() {
     std::fs::remove_dir_all(&folder).unwrap();
     assert_eq!(offset(&stage, Some(one.len()), &two), (409, 0));
     assert_eq!(offset(&stage, Some(0), &one), (200, one.len() as u64));
+}
+
+#[test]
+fn figures_that_cannot_be_true_use_up_no_budget() {
+    let stage = Stage::with(|options| options.budgets = vec![Budget { project: None, usd: 10.0 }]);
+    let figures = [("1e308", "7"), ("-5000", "7"), ("0.25", "1e19"), ("0.25", "-7"), ("0.25", "7")];
+    for (at, (cost, tokens)) in figures.iter().enumerate() {
+        let is_true = |figure: &str| ["0.25", "7"].contains(&figure);
+        let id = format!("pushed-{at}");
+        let lines = format!(
+            "{{\"type\":\"assistant\",\"session_id\":\"{id}\",\"message\":{{\"id\":\"m-{at}\",\"role\":\"assistant\",\"model\":\"m\",\"content\":[],\"usage\":{{\"input_tokens\":7,\"output_tokens\":1}}}}}}\n\
+             {{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"ok\",\"session_id\":\"{id}\",\"total_cost_usd\":{cost},\
+             \"usage\":{{\"input_tokens\":{tokens},\"output_tokens\":1}},\"modelUsage\":{{\"m\":{{\"inputTokens\":{tokens},\"outputTokens\":1,\"costUSD\":{cost}}}}}}}\n"
+        );
+        assert_eq!(stage.post(&format!("/api/v1/ingest/run-{at}"), &[], lines.as_bytes()).status, 200);
+        assert_eq!(stage.post(&format!("/api/v1/ingest/run-{at}/finish"), &[], b"{\"exit_code\":0}").status, 200);
+        let row =
+            stage.until(&format!("/api/v1/sessions/{id}"), |row| (row["verdict"]["exit"]["code"] == 0).then(|| row.clone()));
+        assert_eq!(row["cost_usd"].as_f64(), is_true(cost).then_some(0.25), "{row}");
+        assert_eq!(row["tokens"]["input"], if is_true(tokens) { 7 } else { 0 }, "{row}");
+        let warnings = row["verdict"]["warnings"].as_array().unwrap();
+        let named = warnings.iter().any(|warning| warning["code"] == "implausible-figure");
+        assert_eq!(named, !is_true(cost) || !is_true(tokens), "{row}");
+    }
+    let costs = stage.until("/api/v1/costs?last=1d", |costs| (costs["totals"]["sessions"] == 5).then(|| costs.clone()));
+    assert_eq!(costs["totals"]["cost_usd"], 0.75, "{costs}");
+    assert_eq!(costs["damaged_files"].as_array().unwrap().len(), 4, "{costs}");
+    assert_eq!((&costs["budgets"][0]["spent_usd"], &costs["budgets"][0]["level"]), (&0.75.into(), &"fine".into()), "{costs}");
+    let metrics = stage.get("/metrics").body;
+    assert!(metrics.contains("tapline_budget_used_usd 0.75\n"), "{metrics}");
 }

@@ -167,7 +167,9 @@ impl Fold {
         let counts = |usage: Value<'_>| COUNTS.iter().any(|key| usage.get(key).and_then(Count::read).is_some());
         let said = out.record.field("usage").filter(|usage| usage.with(counts) == Some(true));
         let usage = event.usage.as_ref().filter(|_| said.is_some());
-        let used = self.ledger.thread_turn(self.sides.codex.thread.as_deref(), usage.map(Into::into));
+        self.warn_of_figures(out);
+        let total = usage.map(|usage| TokenCounts::from(usage).plausible());
+        let used = self.ledger.thread_turn(self.sides.codex.thread.as_deref(), total);
         let counts = Usage {
             input_tokens: Count(used.input),
             output_tokens: Count(used.output),

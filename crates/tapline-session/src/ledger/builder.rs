@@ -67,6 +67,8 @@ pub(crate) struct LedgerBuilder {
     unstarted: bool,
     /// Whether the agent started sub-agents whose tokens it does not count.
     sub_agents: bool,
+    /// Whether a figure was left out, because it cannot be true.
+    refused: bool,
 }
 
 /// One process of the agent. Its totals are cumulative.
@@ -282,6 +284,11 @@ impl LedgerBuilder {
         self.sub_agents = true;
     }
 
+    /// Notes that a figure was left out, because it cannot be true.
+    pub(crate) fn refused(&mut self) {
+        self.refused = true;
+    }
+
     /// Ends a turn in a thread, with the thread's total so far if it is known. Returns what the turn used.
     pub(crate) fn thread_turn(&mut self, thread: Option<&str>, used: Option<TokenCounts>) -> TokenCounts {
         self.results = true;
@@ -346,6 +353,7 @@ impl LedgerBuilder {
         ledger.exact = self.deltas
             && self.from_messages.is_empty()
             && !self.unstarted
+            && !self.refused
             && self.open.values().all(|open| open.ended && open.started);
         ledger
     }
@@ -354,7 +362,7 @@ impl LedgerBuilder {
     /// sub-agents.
     fn told_by_results(&self, mut ledger: Ledger) -> Ledger {
         ledger.basis = Basis::Results;
-        ledger.exact &= self.counted && !self.since_result && !self.sub_agents && !self.forgot;
+        ledger.exact &= self.counted && !self.since_result && !self.sub_agents && !self.forgot && !self.refused;
         ledger
     }
 }

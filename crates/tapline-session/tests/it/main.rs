@@ -33,6 +33,7 @@ mod page;
 mod permission_rules;
 #[cfg(test)]
 mod permissions;
+mod plausible_figures;
 mod policy_mistakes;
 #[cfg(test)]
 mod properties;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use tapline_runner::Control;
+use tapline_session::plausible::is_cost;
 use tapline_session::text::{dollars, one_line, short_count};
 use tapline_session::{Step, What};
 
@@ -95,7 +96,8 @@ pub(super) async fn run(slash: Slash, now: Now, control: Result<Control>) -> Res
         }
         Slash::Cost => {
             let session = control?.usage().await?.session.unwrap_or_default();
-            let cost = session.total_cost_usd.map_or_else(|| "?".to_owned(), |cost| dollars(cost.as_f64()));
+            let cost = session.total_cost_usd.map(|cost| cost.as_f64()).filter(|cost| is_cost(*cost));
+            let cost = cost.map_or_else(|| "?".to_owned(), dollars);
             let lines = |count: Option<u64>| count.unwrap_or(0);
             let (added, removed) = (lines(session.total_lines_added), lines(session.total_lines_removed));
             format!("{cost} so far, according to the agent · {added} lines added, {removed} removed")

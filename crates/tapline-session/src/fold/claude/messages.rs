@@ -43,6 +43,7 @@ impl Fold {
         self.sides.claude.facts.error_type = event.api_error_type.clone().or(self.sides.claude.facts.error_type.take());
         self.sides.claude.requested |= event.model().is_none_or(|model| model != SYNTHETIC);
         if let Some(message) = &event.message {
+            self.warn_of_request(message.usage.as_ref(), out);
             self.ledger.message(&usage::of_message(message));
             if out.is_main() && message.stop_reason.is_some() {
                 self.turns.stop_reason.clone_from(&message.stop_reason);
@@ -328,6 +329,7 @@ impl Fold {
                 self.sides.claude.requested = true;
                 let message_id = start.message.as_ref().and_then(|message| message.id.clone());
                 if let Some(message) = &start.message {
+                    self.warn_of_request(message.usage.as_ref(), out);
                     self.ledger.message_start(thread, &usage::of_message(message));
                 }
                 Partial::MessageStart { message_id }
@@ -356,14 +358,16 @@ impl Fold {
             }
             WirePartial::BlockStop(stop) => Partial::BlockStop { index: stop.index.unwrap_or(0) },
             WirePartial::MessageDelta(delta) => {
-                if let Some(usage) = &delta.usage {
-                    self.ledger.message_delta(thread, usage.into());
+                self.warn_of_request(delta.usage.as_ref(), out);
+                let used = delta.usage.as_ref().map(usage::of_request);
+                if let Some(used) = used {
+                    self.ledger.message_delta(thread, used);
                 }
                 let stop_reason = delta.delta.as_ref().and_then(|end| end.stop_reason.clone());
                 if thread.is_none() && stop_reason.is_some() {
                     self.turns.stop_reason.clone_from(&stop_reason);
                 }
-                Partial::MessageDelta { stop_reason, output_tokens: delta.usage.as_ref().map(|usage| usage.output_tokens.0) }
+                Partial::MessageDelta { stop_reason, output_tokens: used.map(|used| used.output) }
             }
             WirePartial::MessageStop => {
                 self.ledger.message_stop(thread);
@@ -387,11 +391,12 @@ fn is_refusal(response: &Response) -> bool {
 fn message_info(event: &Assistant) -> Option<Box<MessageInfo>> {
     let (model, message) = (event.model().cloned(), event.message.as_ref());
     let stop_reason = message.and_then(|message| message.stop_reason.clone());
-    let usage = message.and_then(|message| message.usage.as_ref()).map(|usage| MessageUsage {
-        input_tokens: usage.input_tokens.0,
-        output_tokens: usage.output_tokens.0,
-        cache_read_input_tokens: usage.cache_read_input_tokens.0,
-        cache_creation_input_tokens: usage.cache_creation_input_tokens.0,
+    let usage = message.and_then(|message| message.usage.as_ref()).map(usage::of_request);
+    let usage = usage.map(|used| MessageUsage {
+        input_tokens: used.input,
+        output_tokens: used.output,
+        cache_read_input_tokens: used.cache_read,
+        cache_creation_input_tokens: used.cache_write,
     });
     let is_something = model.is_some() || stop_reason.is_some() || usage.is_some();
     is_something.then(|| Box::new(MessageInfo { model, stop_reason, usage }))

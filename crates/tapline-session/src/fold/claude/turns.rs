@@ -7,6 +7,7 @@ use tapline_protocol::{Kind, Number, Read as _, Value};
 use super::{around, usage};
 use crate::fold::turns::{NO_DETAIL, words_of};
 use crate::fold::{Fold, Steps};
+use crate::plausible::is_cost;
 use crate::step::{Denial, Turn};
 use crate::time::rfc3339;
 
@@ -46,6 +47,7 @@ impl Fold {
             self.warnings.add("duplicate-result", line, "this result repeats an earlier one");
         }
         self.expect_index(turn, line);
+        self.warn_of_figures(out);
         for denial in turn.denials() {
             self.deny(denial.tool_use_id, denial.tool_name, denial.tool_input.as_ref(), None, Denial::default(), out);
         }
@@ -121,8 +123,8 @@ impl Fold {
             origin: turn.origin.clone(),
             error: turn.error.clone(),
             failed,
-            usage: turn.usage.clone().unwrap_or_default(),
-            total_cost_usd: turn.total_cost().cloned(),
+            usage: usage::without_implausible(turn.usage.clone().unwrap_or_default()),
+            total_cost_usd: turn.total_cost().filter(|cost| is_cost(cost.usd)).cloned(),
             model_usage: turn.model_usage.clone(),
             cost_usd,
             message,

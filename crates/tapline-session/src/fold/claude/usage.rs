@@ -4,7 +4,9 @@ use tapline_protocol::claude::message::{Message, RawUsage, Usage};
 use tapline_protocol::claude::result::{ModelUsage, ModelUsages, TurnResult};
 use tapline_protocol::{Count, Read as _, Record, Value};
 
+use crate::fold::{Fold, Steps};
 use crate::ledger::{MessageUsage, ModelTotals, ResultUsage, TokenCounts, exact_dollars};
+use crate::plausible::{MOST_SEARCHES, MOST_TOKENS, implausible, is_cost};
 
 impl From<&Usage> for TokenCounts {
     fn from(usage: &Usage) -> Self {
@@ -30,13 +32,14 @@ impl From<&ModelUsage> for TokenCounts {
     }
 }
 
+/// Returns what one request used, as far as that can be true.
+pub(super) fn of_request(usage: &Usage) -> TokenCounts {
+    TokenCounts::from(usage).plausible()
+}
+
 /// Returns the usage of a message.
 pub(super) fn of_message(message: &Message) -> MessageUsage<'_> {
-    MessageUsage {
-        id: message.id.as_deref(),
-        model: message.model.as_deref(),
-        counts: message.usage.as_ref().map(TokenCounts::from),
-    }
+    MessageUsage { id: message.id.as_deref(), model: message.model.as_deref(), counts: message.usage.as_ref().map(of_request) }
 }
 
 /// Returns whether the usage of a result has a count, which may be 0.
@@ -49,19 +52,53 @@ fn counts_tokens(result: Value<'_>) -> bool {
 pub(super) fn of_result(turn: &TurnResult, record: &Record) -> ResultUsage {
     let counts = turn.usage.as_ref().map(|usage| &usage.counts);
     let counts = counts.filter(|counts| **counts != Usage::default() || record.with(counts_tokens) == Some(true));
-    let searches = |usage: &Usage| usage.server_tool_use.as_ref().map_or(0, |counts| counts.web_search_requests.0);
+    let searches = |count: &Count| if count.0 > MOST_SEARCHES { 0 } else { count.0 };
+    let of_turn = |usage: &Usage| usage.server_tool_use.as_ref().map_or(0, |used| searches(&used.web_search_requests));
     let of_model = |usage: &ModelUsage| ModelTotals {
-        tokens: TokenCounts::from(usage),
-        cost_usd: usage.cost_usd.as_ref().map(|cost| exact_dollars(cost.usd)),
+        tokens: TokenCounts::from(usage).plausible(),
+        cost_usd: usage.cost_usd.as_ref().filter(|cost| is_cost(cost.usd)).map(|cost| exact_dollars(cost.usd)),
     };
     let models = turn.model_usage.as_ref().map(ModelUsages::by_model);
-    let searches_of_models = models.iter().flat_map(|models| models.values()).map(|usage| usage.web_search_requests.0);
+    let searches_of_models = models.iter().flat_map(|models| models.values()).map(|usage| searches(&usage.web_search_requests));
     ResultUsage {
-        total_usd: turn.total_cost().map(|cost| cost.usd),
-        turn: counts.map(|usage| (TokenCounts::from(usage), searches(usage))),
+        total_usd: turn.total_cost().map(|cost| cost.usd).filter(|usd| is_cost(*usd)),
+        turn: counts.map(|usage| (TokenCounts::from(usage).plausible(), of_turn(usage))),
         models_counted: turn.model_usage.as_ref().is_some_and(ModelUsages::are_counted),
         searches_of_models: searches_of_models.fold(0, u64::saturating_add),
         models: models.map(|models| models.into_iter().map(|(model, usage)| (model, of_model(&usage))).collect()),
         is_resumed: turn.resume_reason.is_some(),
+    }
+}
+
+/// Returns the counts of a turn without those that cannot be true.
+pub(super) fn without_implausible(mut usage: RawUsage) -> RawUsage {
+    let counts = &mut usage.counts;
+    let Usage { input_tokens, output_tokens, cache_read_input_tokens, cache_creation_input_tokens, .. } = counts;
+    for count in [input_tokens, output_tokens, cache_read_input_tokens, cache_creation_input_tokens] {
+        count.0 = if count.0 > MOST_TOKENS { 0 } else { count.0 };
+    }
+    usage
+}
+
+impl Fold {
+    /// Warns about the counts of a request that cannot be true.
+    pub(super) fn warn_of_request(&mut self, usage: Option<&Usage>, out: &Steps<'_>) {
+        // What is negative was read as 0. That is rare elsewhere, and the line is parsed again only then.
+        let is_strange = |usage: &Usage| {
+            let counts = TokenCounts::from(usage);
+            counts.input == 0 || counts.output == 0 || counts != of_request(usage)
+        };
+        if usage.is_some_and(is_strange) && !self.in_document {
+            self.warn_of_figures(out);
+        }
+    }
+
+    /// Warns about costs and counts of this line that cannot be true. They do not count.
+    pub(in crate::fold) fn warn_of_figures(&mut self, out: &Steps<'_>) {
+        for figure in out.record.with(implausible).unwrap_or_default() {
+            self.ledger.refused();
+            let message = format!("{figure}, which cannot be true: it does not count");
+            self.warnings.add("implausible-figure", Some(out.record.line), message);
+        }
     }
 }
