@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// A file that grows.
 #[derive(Debug)]
@@ -13,9 +13,9 @@ pub(crate) struct Growing {
 }
 
 impl Growing {
-    /// Reads a file. Nothing more will come once the file `end` exists.
-    pub(crate) fn open(path: &Path, end: Option<PathBuf>) -> io::Result<Self> {
-        Ok(Self { file: File::open(path)?, end })
+    /// Reads an open file. Nothing more will come once the file `end` exists.
+    pub(crate) fn new(file: File, end: Option<PathBuf>) -> Self {
+        Self { file, end }
     }
 }
 

@@ -337,7 +337,7 @@ impl Index {
                 Some(known) => self.earlier(found, known)?,
                 None => None,
             };
-            jobs.push(Job { path: &found.path, len: found.len, earlier });
+            jobs.push(Job { places, path: &found.path, len: found.len, earlier });
         }
         let new_bytes = |job: &Job<'_>| job.len.saturating_sub(job.earlier.as_ref().map_or(0, |earlier| earlier.offset));
         let mut so_far = Progress { read: 0, of: jobs.iter().map(new_bytes).sum() };

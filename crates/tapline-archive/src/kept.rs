@@ -153,7 +153,7 @@ impl Kept {
                 scope.spawn(move || {
                     while !stop.load(Ordering::Relaxed) && !full.load(Ordering::Relaxed) {
                         let Some(found) = files.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
-                        let copied = self.keep_one(found);
+                        let copied = self.keep_one(places, found);
                         if let Err(error) = &copied {
                             // Every further copy would fail, too.
                             full.fetch_or(error.kind() == io::ErrorKind::StorageFull, Ordering::Relaxed);
@@ -194,7 +194,7 @@ impl Kept {
         let mut files = Vec::new();
         for found in places.files.iter().filter(is_wanted) {
             let notes = found.path.with_extension("meta.json");
-            if let Ok(meta) = fs::metadata(&notes) {
+            if let Ok(meta) = places.open(&notes).and_then(|notes| notes.metadata()) {
                 let mtime = meta.mtime().saturating_mul(1_000_000_000).saturating_add(meta.mtime_nsec());
                 files.push(Found { path: notes, recording: None, len: meta.len(), mtime });
             }
@@ -203,7 +203,7 @@ impl Kept {
         files
     }
 
-    fn keep_one(&self, found: &Found) -> io::Result<Copied> {
+    fn keep_one(&self, places: &Places, found: &Found) -> io::Result<Copied> {
         let place = self.place(&found.path);
         let of_this = Trailer::read(&place).ok().filter(|trailer| trailer.is_of(found));
         // A disk does not say what it lost: only reading shows it.
@@ -213,7 +213,7 @@ impl Kept {
         if let Some(folder) = place.parent() {
             private_folder(folder)?;
         }
-        copy(&found.path, &place, of_this.is_some())
+        copy(places.open(&found.path)?, &found.path, &place, of_this.is_some())
     }
 
     /// Takes the lock of those who copy. Waits for another process that does.

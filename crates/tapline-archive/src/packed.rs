@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use tapline_recording::Beneath;
+
 const ENDING: &str = "zst";
 
 /// Returns whether a file is packed, by its name.
@@ -21,9 +23,14 @@ pub(crate) fn beside(path: &Path, name: &str) -> PathBuf {
     path.with_file_name(if is_packed(path) { format!("{name}.{ENDING}") } else { name.to_owned() })
 }
 
-/// Opens a file, as it was before it was packed.
-pub(crate) fn open(path: &Path) -> io::Result<Box<dyn Read + Send>> {
-    let file = File::open(path)?;
+/// Returns the folder that a file is in.
+pub(crate) fn folder_of(path: &Path) -> io::Result<Beneath> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    Beneath::open(folder.unwrap_or(Path::new(".")))
+}
+
+/// Reads an open file, as it was before it was packed.
+pub(crate) fn unpacked(file: File, path: &Path) -> io::Result<Box<dyn Read + Send>> {
     Ok(if is_packed(path) { Box::new(zstd::Decoder::new(file)?) } else { Box::new(file) })
 }
 

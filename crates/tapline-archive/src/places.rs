@@ -4,7 +4,7 @@ mod memory;
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
-use std::fs::{self, Metadata};
+use std::fs::{self, File, Metadata};
 use std::io;
 use std::num::NonZero;
 use std::os::unix::ffi::OsStrExt as _;
@@ -17,12 +17,15 @@ pub use memory::FolderMemory;
 use memory::{Kind, Names, Remembered, Stamp};
 use rustix::fd::BorrowedFd;
 use rustix::fs::{AtFlags, CWD, Dir, FileType};
-use tapline_recording::{Recording, Store, Stream};
+use tapline_recording::{Beneath, Recording, Store, Stream};
 
 use crate::transcripts;
 
 /// Names of files that can hold a session.
 const ENDINGS: [&str; 4] = [".jsonl", ".ndjson", ".json", ".jsonl.zst"];
+
+/// Files that make a folder a recording.
+const IN_RECORDING: [&[u8]; 2] = [b"stdout", b"meta.json"];
 
 /// Fewer folders than this are read by one thread.
 const FEW: usize = 8;
@@ -47,10 +50,12 @@ pub struct Places {
     pub files: Vec<Found>,
     /// Where was looked.
     pub roots: Vec<PathBuf>,
-    /// Paths that could not be read, and why.
+    /// Paths that could not be read, and why. Links that lead out of the folder they were found in are among them.
     pub unreadable: Vec<(PathBuf, io::Error)>,
-    /// Folders that were visited: links can lead in circles.
+    /// Folders that were visited: a folder can lie below two roots, or be mounted twice.
     seen: HashSet<(u64, u64)>,
+    /// The roots, without links.
+    beneath: Vec<Beneath>,
 }
 
 impl Places {
@@ -85,30 +90,47 @@ impl Places {
         let mut places = Self { roots: paths.to_owned(), ..Self::default() };
         let mut new = Vec::new();
         for path in paths {
-            match fs::metadata(path) {
-                Ok(meta) if meta.is_dir() => places.folder(path, remembered, &mut new),
-                Ok(meta) => places.files.push(found(path.clone(), None, &meta)),
+            match fs::metadata(path).and_then(|meta| Ok((meta, Beneath::open(path)?))) {
+                Ok((meta, beneath)) => {
+                    if meta.is_dir() {
+                        places.folder(&beneath, remembered, &mut new);
+                    } else {
+                        places.files.push(found(path.clone(), None, &meta));
+                    }
+                    places.beneath.push(beneath);
+                }
                 Err(error) if optional && error.kind() == io::ErrorKind::NotFound => {}
                 Err(error) => places.unreadable.push((path.clone(), error)),
             }
         }
         remembered.add(&new, paths);
-        // By bytes: comparing paths part by part takes ten times as long. Most of them are in order already.
-        places.files.sort_by(|one, other| one.path.as_os_str().cmp(other.path.as_os_str()));
+        // By bytes: comparing paths part by part takes ten times as long. Most of them are in order already. Where a link led to the output
+        // of a recording, the recording comes first.
+        places.files.sort_by(|one, other| {
+            let by_path = one.path.as_os_str().cmp(other.path.as_os_str());
+            by_path.then_with(|| one.recording.is_none().cmp(&other.recording.is_none()))
+        });
         places.files.dedup_by(|one, other| one.path == other.path);
         places
     }
 
-    fn folder(&mut self, path: &Path, remembered: &Remembered<'_>, new: &mut Vec<(PathBuf, Stamp, Vec<u8>)>) {
+    /// Opens a file that was found.
+    pub(crate) fn open(&self, path: &Path) -> io::Result<File> {
+        match self.beneath.iter().find(|beneath| path.starts_with(beneath.root())) {
+            Some(beneath) => beneath.file(path),
+            None => File::open(path),
+        }
+    }
+
+    fn folder(&mut self, beneath: &Beneath, remembered: &Remembered<'_>, new: &mut Vec<(PathBuf, Stamp, Vec<u8>)>) {
         // Without recursion: a hostile tree can be deeper than the stack.
-        let mut level = vec![path.to_owned()];
+        let mut level = vec![beneath.root().to_owned()];
         while !level.is_empty() {
-            let listed = list_all(&level, remembered);
+            let listed = list_all(&level, beneath, remembered);
             let mut next = Vec::new();
             for (folder, Listed { id, files, folders, unreadable, new: names }) in level.into_iter().zip(listed) {
                 self.unreadable.extend(unreadable);
                 new.extend(names.map(|(stamp, names)| (folder, stamp, names)));
-                // A link led to a folder that was visited before.
                 if id.is_some_and(|id| !self.seen.insert(id)) {
                     continue;
                 }
@@ -133,7 +155,7 @@ struct Listed {
 }
 
 /// Lists folders, many of them on all cores: for a quick command, this is most of the work.
-fn list_all(folders: &[PathBuf], remembered: &Remembered<'_>) -> Vec<Listed> {
+fn list_all(folders: &[PathBuf], beneath: &Beneath, remembered: &Remembered<'_>) -> Vec<Listed> {
     let threads = if folders.len() < FEW { 1 } else { thread::available_parallelism().map_or(1, NonZero::get) };
     let next = AtomicUsize::new(0);
     // Some folders have many files: each thread takes the next one that nobody has taken.
@@ -142,7 +164,7 @@ fn list_all(folders: &[PathBuf], remembered: &Remembered<'_>) -> Vec<Listed> {
         while let at = next.fetch_add(1, Ordering::Relaxed)
             && let Some(folder) = folders.get(at)
         {
-            listed.push((at, list(folder, remembered)));
+            listed.push((at, list(folder, beneath, remembered)));
         }
         listed
     };
@@ -159,20 +181,20 @@ fn list_all(folders: &[PathBuf], remembered: &Remembered<'_>) -> Vec<Listed> {
 }
 
 /// Lists a folder. A recording is one file.
-fn list(folder: &Path, remembered: &Remembered<'_>) -> Listed {
+fn list(folder: &Path, beneath: &Beneath, remembered: &Remembered<'_>) -> Listed {
     let mut listed = Listed::default();
     if let Some((stamp, names)) = remembered.names(folder) {
         listed.id = Some((stamp.dev, stamp.ino));
-        listed.add(folder, names, None);
-    } else if let Err(error) = list_into(&mut listed, folder, remembered) {
+        listed.add(folder, beneath, names, None);
+    } else if let Err(error) = list_into(&mut listed, folder, beneath, remembered) {
         listed.unreadable.push((folder.to_owned(), error));
     }
     listed
 }
 
 /// Asks the system as little as it can: an archive has thousands of folders, and every quick command looks at them all.
-fn list_into(listed: &mut Listed, folder: &Path, remembered: &Remembered<'_>) -> io::Result<()> {
-    let opened = fs::File::open(folder)?;
+fn list_into(listed: &mut Listed, folder: &Path, beneath: &Beneath, remembered: &Remembered<'_>) -> io::Result<()> {
+    let opened = beneath.file(folder)?;
     let stamp = Stamp::of(&opened.metadata()?);
     listed.id = Some((stamp.dev, stamp.ino));
     let mut can_remember = remembered.can_remember(&opened, stamp);
@@ -205,7 +227,7 @@ fn list_into(listed: &mut Listed, folder: &Path, remembered: &Remembered<'_>) ->
         inside = vec![(Stream::Stdout.file_name().into(), Kind::Recording)];
     }
     let names = Names::packed(inside);
-    listed.add(folder, Names::new(&names), Some(entries.fd()?));
+    listed.add(folder, beneath, Names::new(&names), Some(entries.fd()?));
     // Whether `meta.json` is a file may change, while the folder does not.
     listed.new = (can_remember && (is_one || !is_recording)).then_some((stamp, names));
     Ok(())
@@ -213,7 +235,7 @@ fn list_into(listed: &mut Listed, folder: &Path, remembered: &Remembered<'_>) ->
 
 impl Listed {
     /// Adds what is in a folder, by its names. The folder may be open.
-    fn add(&mut self, folder: &Path, names: Names<'_>, open: Option<BorrowedFd<'_>>) {
+    fn add(&mut self, folder: &Path, beneath: &Beneath, names: Names<'_>, open: Option<BorrowedFd<'_>>) {
         for (name, kind) in names.iter() {
             let path = folder.join(OsStr::from_bytes(name));
             match kind {
@@ -233,13 +255,21 @@ impl Listed {
                     let meta = fs::metadata(&path);
                     self.files.extend(meta.map(|meta| found(path, Some(folder.to_owned()), &meta)));
                 }
-                // A link, or a file system that does not say what it is. A link that leads nowhere is nothing.
-                Kind::Other => match fs::metadata(&path) {
-                    Ok(meta) if meta.is_dir() => self.folders.push(path),
-                    Ok(meta) if meta.is_file() && is_session_name(name) => self.files.push(found(path, None, &meta)),
-                    _ => {}
-                },
+                Kind::Other => self.add_other(path, name, beneath),
             }
+        }
+    }
+
+    /// Adds what is a link, or what the file system does not tell. A link that leads nowhere is nothing. What a link to a folder leads to is
+    /// found where it lies; if it lies elsewhere, it is named.
+    fn add_other(&mut self, path: PathBuf, name: &[u8], beneath: &Beneath) {
+        let Ok(meta) = fs::metadata(&path) else { return };
+        let is_wanted = meta.is_file() && (is_session_name(name) || IN_RECORDING.contains(&name));
+        match beneath.resolve(&path) {
+            Ok(to) if to == path && meta.is_dir() => self.folders.push(path),
+            Ok(to) if meta.is_file() && is_session_name(name) => self.files.push(found(to, None, &meta)),
+            Err(error) if meta.is_dir() || is_wanted => self.unreadable.push((path, error)),
+            _ => {}
         }
     }
 }

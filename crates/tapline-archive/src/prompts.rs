@@ -1,7 +1,6 @@
 //! The prompts of a recording. They were sent to the agent, or stood on its command line. Its own output need not repeat them:
 //! without a transcript, nothing else says what was asked for.
 
-use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 
@@ -73,7 +72,7 @@ fn read(
     (plain, is_piped): (bool, bool),
     mut each: impl FnMut(SentPrompt) -> bool,
 ) -> io::Result<()> {
-    let mut file = File::open(recording.file(Stream::Stdin))?;
+    let mut file = recording.open_file(Stream::Stdin)?;
     file.seek(SeekFrom::Start(*end))?;
     let mut sendings = recording.sendings();
     let mut input = BufReader::new(file);

@@ -15,6 +15,7 @@ use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Tape};
 
 use crate::facts::Facts;
 use crate::lines::lines;
+use crate::places::Places;
 use crate::transcripts::{Reading, recognise, without_nuls};
 
 /// How much is read at once. It fits into the cache of a core.
@@ -47,6 +48,7 @@ pub(crate) struct Scanned {
 /// A file to read, from the beginning or from where an earlier reading ended.
 #[derive(Debug)]
 pub(crate) struct Job<'f> {
+    pub(crate) places: &'f Places,
     pub(crate) path: &'f Path,
     pub(crate) len: u64,
     pub(crate) earlier: Option<Scanned>,
@@ -276,7 +278,7 @@ enum Opened {
 }
 
 fn open(job: &Job<'_>) -> io::Result<Opened> {
-    let file = File::open(job.path)?;
+    let file = job.places.open(job.path)?;
     Ok(if job.is_packed() { Opened::Packed(Box::new(zstd::Decoder::new(file)?)) } else { Opened::Plain(file) })
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 pub use options::SourceOptions;
 use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Input, InputFormat, InputShape, Moment, Record, StopReason};
-use tapline_recording::{Arrivals, Chunks, Recording, Redactor, Stop, attempt_folder};
+use tapline_recording::{Arrivals, Chunks, Recording, Redactor, Stop, Stream, attempt_folder};
 use tapline_session::{
     Collector, Ending, Fold, Ledger, Report, Run, SessionPhase, Step, StreamFormat, Summary, Warning, parse_moment,
 };
@@ -127,7 +127,7 @@ impl Source<Box<dyn Read + Send>> {
         let open = |path: &Path| File::open(path).map_err(|error| SourceError::Open { name: name.clone(), error });
         if Recording::is_one(path) {
             let recording = Recording::open(path)?;
-            let file = open(&recording.stdout())?;
+            let file = recording.open_file(Stream::Stdout).map_err(|error| SourceError::Open { name: name.clone(), error })?;
             return Self::of_recording(name, path, &recording, Box::new(file), options, CHUNK);
         }
         if path.is_dir() {
@@ -152,18 +152,18 @@ impl Source<Box<dyn Read + Send>> {
     pub fn follow(path: &Path, options: SourceOptions) -> Result<Self, SourceError> {
         let name = path.display().to_string();
         let options = options.with_format(InputFormat::Lines);
-        let open = |path: &Path, end: Option<PathBuf>| {
-            let opened = Growing::open(path, end).map(|file| Box::new(file) as Box<dyn Read + Send>);
-            opened.map_err(|error| SourceError::Open { name: name.clone(), error })
+        let open = |opened: io::Result<File>, end: Option<PathBuf>| match opened {
+            Ok(file) => Ok(Box::new(Growing::new(file, end)) as Box<dyn Read + Send>),
+            Err(error) => Err(SourceError::Open { name: name.clone(), error }),
         };
         if Recording::is_one(path) {
             let recording = Recording::open(path)?;
-            let file = open(&recording.stdout(), Some(path.join("end.json")))?;
+            let file = open(recording.open_file(Stream::Stdout), Some(path.join("end.json")))?;
             let source = Self::of_recording(name.clone(), path, &recording, file, options, GROWTH)?;
             let sent = SentBefore::of(&recording, source.arrivals.is_some(), true);
             return Ok(Self { sent, growing: Some(path.to_owned()), fold: source.fold.with_few_texts(), ..source });
         }
-        let source = Self::in_chunks(name.clone(), open(path, None)?, options, GROWTH)?;
+        let source = Self::in_chunks(name.clone(), open(File::open(path), None)?, options, GROWTH)?;
         Ok(Self { path: Some(path.to_owned()), fold: source.fold.with_few_texts(), ..source })
     }
 }

@@ -6,6 +6,7 @@ mod codex;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -125,7 +126,7 @@ fn positional(args: &[String], flags: &[&str], lists: &[&str]) -> Vec<usize> {
 
 /// Returns whether a file is the transcript of a sub-agent: not a session of its own, but a part of another one. Its first lines say so.
 pub fn is_of_subagent(path: &Path) -> bool {
-    let Ok(file) = packed::open(path) else { return false };
+    let Ok(file) = File::open(path).and_then(|file| packed::unpacked(file, path)) else { return false };
     let mut tape = Tape::default();
     // What comes before the first message says nothing about it.
     for line in BufReader::new(file).take(HEAD).split(b'\n').take(HEAD_LINES).map_while(Result::ok) {

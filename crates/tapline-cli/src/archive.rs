@@ -196,12 +196,17 @@ pub(crate) fn open_index() -> Result<Index> {
 pub(crate) fn tell_unreadable(places: &Places, others: &[(PathBuf, io::Error)]) {
     let unreadable = || places.unreadable.iter().chain(others);
     for (path, error) in unreadable().take(NAMED) {
-        output::tell(&format!("cannot read {}: {error}", one_line(&path.display().to_string())));
+        tell_one_unreadable(path, error);
     }
     let more = unreadable().count().saturating_sub(NAMED);
     if more > 0 {
         output::tell(&format!("and {} more that cannot be read", count_of(more, "file")));
     }
+}
+
+/// Names a path that could not be read. The reason can name another one.
+pub(crate) fn tell_one_unreadable(path: &Path, error: &io::Error) {
+    output::tell(&format!("cannot read {}: {}", one_line(&path.display().to_string()), one_line(&error.to_string())));
 }
 
 /// Names the files with lines that could not be read.

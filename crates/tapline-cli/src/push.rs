@@ -5,7 +5,7 @@ mod page;
 
 use std::collections::hash_map::RandomState;
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
@@ -19,7 +19,7 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use serde_json::{Value, json};
 use tapline_http::{Address, AddressError, BlockingClient, HttpAnswer, HttpError, HttpRequest};
 use tapline_protocol::Agent;
-use tapline_recording::{Recording, Redactor, attempt_folder};
+use tapline_recording::{Recording, Redactor, Stream, attempt_folder};
 
 use crate::args::run::Pushed;
 use crate::features::{self, Feature};
@@ -241,7 +241,8 @@ impl Pushing {
         let name = self.name_of(&folder);
         let mut piece = vec![0; PIECE];
         let unreadable = |error: io::Error| Unsent { why: error.to_string(), for_good: false };
-        let count = File::open(recording.stdout()).and_then(|file| file.read_at(&mut piece, self.sent)).map_err(unreadable)?;
+        let count =
+            recording.open_file(Stream::Stdout).and_then(|file| file.read_at(&mut piece, self.sent)).map_err(unreadable)?;
         // A server that sees this recording, too, knows by it that both are one run, and that it is the page's to steer.
         if !self.has_begun {
             mark(&folder, &name).map_err(unreadable)?;

@@ -1,14 +1,13 @@
 //! Runs a job once, recorded like any run: `tapline run` with the same options gives the same recording.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tapline_archive::{Source, SourceOptions};
 use tapline_protocol::{Agent as Kind, Json, Reader};
-use tapline_recording::{Recording, Redactor, Store, Sync, attempt_folder};
+use tapline_recording::{Beneath, Recording, Redactor, Store, Stream, Sync, attempt_folder};
 use tapline_runner::{Agent, GuardProgram, RecordTo, Running, Update, report};
 use tapline_session::policy::{PolicyChecker, Violation};
 use tapline_session::text::{one_line, with_causes};
@@ -425,7 +424,9 @@ fn of_all(agent: Option<Kind>, first: &Path, number: u64) -> Ledger {
         if folder.join(COLLECTED).exists() {
             continue;
         }
-        let records = File::open(folder.join("stdout")).into_iter().flat_map(|file| Reader::new(BufReader::new(file)));
+        let records = Beneath::file_in(&folder, Stream::Stdout.file_name())
+            .into_iter()
+            .flat_map(|file| Reader::new(BufReader::new(file)));
         records.flatten().for_each(|record| drop(whole.apply(&record)));
     }
     whole.ledger()

@@ -37,6 +37,7 @@ compile_error!(
     "tapline does not support Windows yet: it needs Unix processes, signals and file permissions. Use Linux, macOS or WSL."
 );
 
+mod beneath;
 mod chunks;
 mod error;
 mod reading;
@@ -47,6 +48,7 @@ mod syncing;
 mod times;
 mod writing;
 
+pub use beneath::Beneath;
 pub use chunks::Chunks;
 pub use error::RecordingError;
 pub use reading::Recording;

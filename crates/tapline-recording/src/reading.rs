@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use tapline_protocol::{Json, Moment, Read as _, StopReason, Value};
 
+use crate::beneath::Beneath;
 use crate::error::RecordingError;
 use crate::sent::SentPieces;
 use crate::times::{Arrivals, TimedPiece, piece};
@@ -15,7 +16,7 @@ use crate::writing::{DECISIONS, End, Loss, Meta, Stop, Stream};
 /// An opened recording.
 #[derive(Clone, Debug)]
 pub struct Recording {
-    folder: PathBuf,
+    folder: Beneath,
     /// How the run was started.
     pub meta: Meta,
     /// How the run ended. `None` if the writer was killed or is still running.
@@ -23,21 +24,22 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Returns whether a path looks like a recording.
+    /// Returns whether a path looks like a recording. Its files are no links that lead out of it.
     pub fn is_one(path: &Path) -> bool {
-        path.join(Stream::Stdout.file_name()).is_file() && path.join("meta.json").is_file()
+        Beneath::has(path, Stream::Stdout.file_name()) && Beneath::has(path, "meta.json")
     }
 
     /// Opens a recording.
     pub fn open(folder: &Path) -> Result<Self, RecordingError> {
-        if !folder.join(Stream::Stdout.file_name()).is_file() {
+        let inside = Beneath::open(folder).ok().filter(|_| Beneath::has(folder, Stream::Stdout.file_name()));
+        let Some(inside) = inside else {
             let why = if folder.is_file() { RecordingError::File } else { RecordingError::NotARecording };
             return Err(why(folder.to_owned()));
-        }
-        let json = |name: &str| Json::parse(&std::fs::read_to_string(folder.join(name)).ok()?).ok();
+        };
+        let json = |name: &str| Json::parse(std::str::from_utf8(&inside.read(name).ok()?).ok()?).ok();
         let meta = json("meta.json").and_then(|json| json.with(read_meta)).unwrap_or_default();
         let end = json("end.json").and_then(|json| json.with(read_end));
-        Ok(Self { folder: folder.to_owned(), meta, end })
+        Ok(Self { folder: inside, meta, end })
     }
 
     /// Returns the file with the agent's exact output.
@@ -45,16 +47,25 @@ impl Recording {
         self.file(Stream::Stdout)
     }
 
-    /// Returns the file with the exact bytes of a stream.
+    /// Returns the path of the file with the exact bytes of a stream.
     pub fn file(&self, stream: Stream) -> PathBuf {
-        self.folder.join(stream.file_name())
+        self.folder.root().join(stream.file_name())
+    }
+
+    /// Opens the file with the exact bytes of a stream.
+    pub fn open_file(&self, stream: Stream) -> std::io::Result<File> {
+        self.folder.file(&self.file(stream))
+    }
+
+    fn open_times(&self) -> std::io::Result<File> {
+        self.folder.file(&self.folder.root().join(TIMES))
     }
 
     /// Lists where the recording is incomplete or was edited, in words.
     pub fn flaws(&self) -> Vec<String> {
-        let is_json = |name: &str| std::fs::read_to_string(self.folder.join(name)).is_ok_and(|text| Json::parse(&text).is_ok());
+        let meta = self.folder.read("meta.json").unwrap_or_default();
         let mut flaws = Vec::new();
-        if !is_json("meta.json") {
+        if !std::str::from_utf8(&meta).is_ok_and(|text| Json::parse(text).is_ok()) {
             flaws.push("meta.json is incomplete".to_owned());
         }
         match &self.end {
@@ -65,17 +76,16 @@ impl Recording {
         for piece in self.pieces().into_iter().flatten() {
             told[piece.stream as usize] = piece.end.max(told[piece.stream as usize]);
         }
-        let times = self.folder.join(TIMES);
-        if !times.exists() {
+        if !self.folder.root().join(TIMES).exists() {
             flaws.push("it has no times, so the order of input and output is a guess".to_owned());
             return flaws;
         }
-        if !std::fs::read(times).is_ok_and(|times| times.last().is_none_or(|last| *last == b'\n')) {
+        if !self.folder.read(TIMES).is_ok_and(|times| times.last().is_none_or(|last| *last == b'\n')) {
             flaws.push("times is incomplete".to_owned());
         }
         for stream in Stream::ALL {
             let told = told[stream as usize];
-            let there = std::fs::metadata(self.file(stream)).map_or(0, |meta| meta.len());
+            let there = self.open_file(stream).and_then(|file| file.metadata()).map_or(0, |meta| meta.len());
             if told != there {
                 flaws.push(format!("{} has {there} bytes, but times lists {told}", stream.file_name()));
             }
@@ -85,23 +95,22 @@ impl Recording {
 
     /// Reads what the agent wrote to stderr. Invalid UTF-8 becomes U+FFFD.
     pub fn stderr(&self) -> Result<String, RecordingError> {
-        let path = self.file(Stream::Stderr);
-        let bytes = std::fs::read(&path).map_err(|error| RecordingError::Read { path, error })?;
+        let read = self.folder.read(Stream::Stderr.file_name());
+        let bytes = read.map_err(|error| RecordingError::Read { path: self.file(Stream::Stderr), error })?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// Reads the first `limit` bytes of stderr. A verdict uses no more.
     pub fn stderr_head(&self, limit: u64) -> Result<String, RecordingError> {
-        let path = self.file(Stream::Stderr);
         let mut bytes = Vec::new();
-        let read = File::open(&path).and_then(|file| file.take(limit).read_to_end(&mut bytes));
-        read.map_err(|error| RecordingError::Read { path, error })?;
+        let read = self.open_file(Stream::Stderr).and_then(|file| file.take(limit).read_to_end(&mut bytes));
+        read.map_err(|error| RecordingError::Read { path: self.file(Stream::Stderr), error })?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// Returns what was sent to the agent, and when. `None` if it cannot be read.
     pub fn sent(&self) -> Option<SentPieces> {
-        SentPieces::open(&self.folder, self.started()).ok()
+        Some(SentPieces::of(self.open_file(Stream::Stdin).ok()?, self.open_times().ok(), self.started()))
     }
 
     /// Returns when the run started. If the recording does not say, it is the start of 1970, and durations are still
@@ -114,8 +123,8 @@ impl Recording {
     /// Returns when the agent's output arrived. `None` if `times` is missing, or does not match because `stdout` was
     /// edited.
     pub fn arrivals(&self) -> Option<Arrivals> {
-        let mut times = File::open(self.folder.join(TIMES)).ok()?;
-        let length = std::fs::metadata(self.stdout()).ok()?.len();
+        let mut times = self.open_times().ok()?;
+        let length = self.open_file(Stream::Stdout).ok()?.metadata().ok()?.len();
         // In a recording without an end, one of the two files may be ahead of the other.
         if self.end.as_ref().is_some_and(|end| end.lost.is_empty())
             && last_piece(&mut times).is_some_and(|last| last.end != length)
@@ -128,13 +137,13 @@ impl Recording {
 
     /// Returns when the last output arrived that `times` lists.
     pub fn last_arrival(&self) -> Option<Moment> {
-        let mut times = File::open(self.folder.join(TIMES)).ok()?;
+        let mut times = self.open_times().ok()?;
         last_piece(&mut times).map(|piece| self.started().after(piece.at))
     }
 
     /// Returns when each part of the input was sent. `None` if `times` is missing.
     pub fn sendings(&self) -> Option<Arrivals> {
-        Some(Arrivals::new(File::open(self.folder.join(TIMES)).ok()?, Stream::Stdin, self.started()))
+        Some(Arrivals::new(self.open_times().ok()?, Stream::Stdin, self.started()))
     }
 
     /// Returns whether the agent was sent messages, one per line, and not a prompt as plain text.
@@ -153,22 +162,22 @@ impl Recording {
 
     /// Rewrites the end with facts that the caller knows only after all attempts.
     pub fn amend(&mut self, end: End) -> Result<(), RecordingError> {
-        let path = self.folder.join("end.json");
-        crate::writing::replace_end(&self.folder, &end).map_err(|error| RecordingError::Finish { path, error })?;
+        let path = self.folder.root().join("end.json");
+        crate::writing::replace_end(self.folder.root(), &end).map_err(|error| RecordingError::Finish { path, error })?;
         self.end = Some(end);
         Ok(())
     }
 
     /// Returns how permission requests were decided, one object each. Incomplete lines are skipped.
     pub fn decisions(&self) -> Vec<Json> {
-        let text = std::fs::read_to_string(self.folder.join(DECISIONS)).unwrap_or_default();
+        let text = self.folder.read(DECISIONS).ok().and_then(|text| String::from_utf8(text).ok()).unwrap_or_default();
         text.lines().filter_map(|line| Json::parse(line).ok()).collect()
     }
 
     /// Returns the pieces in order of arrival. Incomplete or invalid lines of `times` are skipped.
     pub fn pieces(&self) -> Result<Vec<TimedPiece>, RecordingError> {
-        let path = self.folder.join(TIMES);
-        let bytes = std::fs::read(&path).map_err(|error| RecordingError::Read { path, error })?;
+        let read = self.folder.read(TIMES);
+        let bytes = read.map_err(|error| RecordingError::Read { path: self.folder.root().join(TIMES), error })?;
         // There may be millions. A line has about twenty bytes.
         let mut pieces = Vec::with_capacity(bytes.len() / 20);
         pieces.extend(bytes.split_inclusive(|byte| *byte == b'\n').filter_map(piece));

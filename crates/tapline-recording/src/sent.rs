@@ -3,7 +3,6 @@
 
 use std::fs::File;
 use std::io::{BufRead as _, Read as _};
-use std::path::Path;
 
 use tapline_protocol::Moment;
 
@@ -39,10 +38,10 @@ pub struct SentPieces {
 }
 
 impl SentPieces {
-    pub(crate) fn open(folder: &Path, started: Moment) -> std::io::Result<Self> {
-        let stdin = File::open(folder.join(Stream::Stdin.file_name()))?;
-        let times = File::open(folder.join("times")).ok().map(|times| Chunks::new(CHUNK, times));
-        Ok(Self { stdin, times, started, after: 0, given: 0, ended: false, grows: false, line: Vec::new() })
+    /// Reads what was sent, and the list of times, if there is one.
+    pub(crate) fn of(stdin: File, times: Option<File>, started: Moment) -> Self {
+        let times = times.map(|times| Chunks::new(CHUNK, times));
+        Self { stdin, times, started, after: 0, given: 0, ended: false, grows: false, line: Vec::new() }
     }
 
     /// Reads a recording that is still written: when nothing is left, there may be more later.

@@ -1,14 +1,15 @@
 //! The store: where recordings are kept, how they are named, and how one is found again.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use tapline_protocol::{Json, Read as _};
 
+use crate::beneath::Beneath;
 use crate::reading::Recording;
+use crate::writing::Stream;
 
 /// The name for the newest recording in [`Store::find`].
 const LAST: &str = "last";
@@ -134,10 +135,14 @@ impl Store {
     }
 }
 
-/// Lists the recordings in a folder, sorted by the time in their names, the oldest first. Names without a time come first.
+/// Lists the recordings in a folder, sorted by the time in their names, the oldest first. Names without a time come first. A link that leads
+/// out of the folder is left out.
 pub fn recordings_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let entries = std::fs::read_dir(folder)?.flatten().map(|entry| entry.path());
-    let mut found: Vec<_> = entries.filter(|path| Recording::is_one(path)).collect();
+    let (entries, beneath) = (std::fs::read_dir(folder)?, Beneath::open(folder)?);
+    let inside = entries.flatten().filter_map(|entry| beneath.resolve(&entry.path()).ok());
+    let mut found: Vec<_> = inside.filter(|path| Recording::is_one(path)).collect();
+    found.sort();
+    found.dedup();
     found.sort_by_cached_key(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let (run, attempt) = attempt_of(&name);
@@ -185,8 +190,8 @@ fn unique(name: &str) -> &str {
 /// Reads the session id from the agent's first lines.
 fn session_of(path: &Path) -> Option<String> {
     let mut head = Vec::new();
-    let stdout = Recording::open(path).ok()?.stdout();
-    File::open(stdout).ok()?.take(LOOKED_AT).read_to_end(&mut head).ok()?;
+    let stdout = Recording::open(path).ok()?.open_file(Stream::Stdout).ok()?;
+    stdout.take(LOOKED_AT).read_to_end(&mut head).ok()?;
     let text = String::from_utf8_lossy(&head);
     let id = |line: &str| {
         Json::parse(line)

@@ -160,6 +160,7 @@ impl Hub {
     }
 
     fn open_follower(&self, file: &SessionFile, grows: bool) -> std::io::Result<Follower> {
+        self.shelf.check(file.opens())?;
         Follower::open(file.clone(), grows, &self.spools, self.otlp.as_ref().map(Otlp::spans))
     }
 

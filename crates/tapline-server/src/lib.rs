@@ -49,6 +49,7 @@ pub use ingest::PUSHED_AS;
 pub use otlp::{OtlpError, OtlpOptions, OtlpSender, OtlpTarget};
 pub use secret::Secret;
 pub use server::{Server, ServerOptions};
+pub use shelf::Warn;
 
 /// Checks that the README's example compiles.
 #[cfg(doctest)]

@@ -23,7 +23,7 @@ use crate::metrics::Metrics;
 use crate::otlp::{Otlp, OtlpOptions};
 use crate::routes;
 use crate::secret::Secret;
-use crate::shelf::Shelf;
+use crate::shelf::{Shelf, Warn};
 use crate::watch::Watch;
 
 /// How many downloads are made at once.
@@ -57,6 +57,8 @@ pub struct ServerOptions {
     pub budgets: Vec<Budget>,
     /// Where spans and measures are exported.
     pub otlp: Option<OtlpOptions>,
+    /// Is told what cannot be read, once for each path: a folder without the right to read it, a link that leads out of what is watched.
+    pub warn: Option<Warn>,
     /// The most connections at once.
     pub connections: usize,
     /// How long the head of a request may take, and how long a connection may be idle.
@@ -86,6 +88,7 @@ impl Default for ServerOptions {
             allow_control: false,
             budgets: Vec::new(),
             otlp: None,
+            warn: None,
             connections: 16_384,
             head_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
@@ -127,7 +130,7 @@ impl Server {
         let ticket = Secret::random();
         let (stop, stopped) = watch::channel(false);
         let controls = Controls::new(options.allow_control);
-        let shelf = Arc::new(Shelf::new(archive, roots, options.prices));
+        let shelf = Arc::new(Shelf::new(archive, roots, options.prices).with_warnings(options.warn));
         let otlp = options.otlp.map(|otlp| Otlp::start(otlp, &shelf)).transpose().map_err(ServerError::Thread)?;
         let hub = Arc::new(Hub::new(shelf, spools.clone(), Arc::clone(&controls), otlp));
         let app = App {

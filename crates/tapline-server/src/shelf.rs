@@ -1,6 +1,7 @@
 //! The archive behind the live sessions: rows of all sessions, costs and full text. What is new is read by a thread of its own.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,7 +13,7 @@ use tapline_archive::stats::{Query, Stats, stats};
 use tapline_archive::telemetry::measure;
 use tapline_archive::{ArchiveError, FolderMemory, Index, Places, Prices, Selection, project};
 use tapline_protocol::Moment;
-use tapline_recording::Redactor;
+use tapline_recording::{Beneath, Redactor};
 use tapline_session::SessionState;
 use tapline_session::otlp::Measures;
 
@@ -23,6 +24,8 @@ use crate::row::{Origin, Row, State, TokenSums, cut, now, written_ms};
 /// How many runs that were pushed are looked at where only some folders are watched. The one that was pushed to longest ago makes place; what
 /// it cost still counts.
 const PUSHED: usize = 512;
+/// How many paths that cannot be read are named.
+const NAMED: usize = 100;
 
 /// A session that the archive knows.
 #[derive(Clone, Debug)]
@@ -49,7 +52,13 @@ pub(crate) struct Shelf {
     stop: AtomicBool,
     /// Whether everything was read once.
     is_whole: AtomicBool,
+    /// Who is told what cannot be read, and what they were told.
+    warn: Option<Warn>,
+    named: Mutex<HashSet<PathBuf>>,
 }
+
+/// Is told a path that cannot be read, and why.
+pub type Warn = fn(&Path, &io::Error);
 
 impl std::fmt::Debug for Shelf {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -75,14 +84,35 @@ impl Shelf {
             text: Mutex::new(None),
             stop: AtomicBool::new(false),
             is_whole: AtomicBool::new(false),
+            warn: None,
+            named: Mutex::default(),
         }
+    }
+
+    /// Tells what cannot be read, once for each path.
+    pub(crate) fn with_warnings(self, warn: Option<Warn>) -> Self {
+        Self { warn, ..self }
     }
 
     /// Looks for session files.
     pub(crate) fn places(&self) -> Places {
         let roots: Vec<PathBuf> = self.roots().into_iter().filter(|root| root.exists()).collect();
         let memory = FolderMemory::new(&self.folder, now().as_millis());
-        if roots.is_empty() { Places::default() } else { Places::below_with(&memory, &roots) }
+        let places = if roots.is_empty() { Places::default() } else { Places::below_with(&memory, &roots) };
+        let mut named = locked(&self.named);
+        for (path, error) in &places.unreadable {
+            if let Some(warn) = self.warn.filter(|_| named.len() < NAMED && named.insert(path.clone())) {
+                warn(path, error);
+            }
+        }
+        drop(named);
+        places
+    }
+
+    /// Fails if a path leads out of the folders that are watched: what was a file when it was found may be a link by now.
+    pub(crate) fn check(&self, path: &Path) -> io::Result<()> {
+        let root = self.roots().into_iter().find(|root| path.starts_with(root));
+        root.map_or(Ok(()), |root| Beneath::open(&root)?.resolve(path).map(drop))
     }
 
     fn roots(&self) -> Vec<PathBuf> {

@@ -26,9 +26,8 @@ pub(super) enum Copied {
     Healed(u64),
 }
 
-/// Copies a file to its place. `heals`: the copy that is there is damaged, and was made of the file as it is.
-pub(super) fn copy(original: &Path, place: &Path, heals: bool) -> io::Result<Copied> {
-    let file = File::open(original)?;
+/// Copies an open file to its place. `heals`: the copy that is there is damaged, and was made of the file as it is.
+pub(super) fn copy(file: File, original: &Path, place: &Path, heals: bool) -> io::Result<Copied> {
     let meta = file.metadata()?;
     let mut reader: Box<dyn Read> =
         if packed::is_packed(original) { Box::new(zstd::Decoder::new(file)?) } else { Box::new(file) };

@@ -16,7 +16,7 @@ use crate::facts::hash_of_bytes;
 use crate::sealed;
 
 /// The number of the rule by which names are remembered. Raise it when `is_session_name` or [`Kind`] changes, other than by its endings.
-const RULE: u64 = 3;
+const RULE: u64 = 4;
 /// How many folders are remembered.
 const MOST: usize = 100_000;
 /// Fewer new listings than this are not worth a new file.

@@ -8,6 +8,7 @@ use std::io::{self, BufRead as _, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use tapline_protocol::{DEFAULT_LINE_LIMIT, Kind, Moment, Tape, Value, line_text};
+use tapline_recording::Beneath;
 use tapline_session::SessionPhase;
 
 use super::telling::{About, StreamPart, Teller, json, line_of, text, written};
@@ -33,8 +34,9 @@ pub(super) struct Transcript {
     is_subagent: bool,
     /// Files of sub-agents, each under the call that started it.
     subagents: HashMap<String, Vec<PathBuf>>,
-    /// The transcript.
+    /// The transcript, and the folder that it is in.
     path: Option<PathBuf>,
+    folder: Option<Beneath>,
     /// Calls whose sub-agents were started.
     started: HashSet<String>,
     /// Sub-agents that write.
@@ -84,8 +86,8 @@ impl fmt::Debug for Subagent {
 }
 
 impl Subagent {
-    fn open(path: &Path, parent: &str) -> Option<Self> {
-        let lines = BufReader::new(packed::open(path).ok()?);
+    fn open(folder: &Beneath, path: &Path, parent: &str) -> Option<Self> {
+        let lines = BufReader::new(packed::unpacked(folder.file(path).ok()?, path).ok()?);
         let mut subagent = Self { parent: parent.to_owned(), lines, next: None };
         subagent.advance();
         Some(subagent)
@@ -121,10 +123,14 @@ impl Transcript {
     pub(super) fn beside(path: Option<&Path>) -> Self {
         let name = path.and_then(Path::file_name).and_then(|name| name.to_str());
         let is_subagent = name.is_some_and(|name| name.starts_with("agent-"));
-        let mut transcript = Self { is_subagent, path: path.map(Path::to_owned), ..Self::default() };
-        let folder = path.map(|path| packed::unpacked_name(path).with_extension("").join("subagents"));
-        let mut entries: Vec<_> = folder
-            .and_then(|folder| fs::read_dir(folder).ok())
+        let Some((path, inside)) = path.and_then(|path| Some((path, packed::folder_of(path).ok()?))) else {
+            return Self { is_subagent, ..Self::default() };
+        };
+        let mut transcript = Self { is_subagent, path: Some(path.to_owned()), ..Self::default() };
+        let folder = packed::unpacked_name(path).with_extension("").join("subagents");
+        let mut entries: Vec<_> = inside
+            .resolve(&folder)
+            .and_then(fs::read_dir)
             .into_iter()
             .flatten()
             .flatten()
@@ -135,7 +141,8 @@ impl Transcript {
         for path in entries {
             let plain = packed::unpacked_name(&path);
             let Some(name) = plain.file_stem().and_then(|name| name.to_str()) else { continue };
-            let about = packed::open(&packed::beside(&path, &format!("{name}.meta.json")));
+            let about = packed::beside(&path, &format!("{name}.meta.json"));
+            let about = inside.file(&about).and_then(|file| packed::unpacked(file, &about));
             let about = about.and_then(|about| io::read_to_string(about.take(MOST_META)));
             let mut tape = Tape::default();
             let call = tape.parse(&about.unwrap_or_default()).ok().and_then(|about| text(about.get("toolUseId")));
@@ -144,6 +151,7 @@ impl Transcript {
                 transcript.subagents.entry(key).or_default().push(path);
             }
         }
+        transcript.folder = Some(inside);
         transcript
     }
 
@@ -166,8 +174,8 @@ impl Transcript {
     fn start(&mut self, key: &str, call: &str) {
         for path in self.subagents.remove(key).unwrap_or_default() {
             self.started.insert(call.to_owned());
-            if self.running.len() < OPEN {
-                self.running.extend(Subagent::open(&path, call));
+            if let Some(folder) = self.folder.as_ref().filter(|_| self.running.len() < OPEN) {
+                self.running.extend(Subagent::open(folder, &path, call));
             }
         }
     }

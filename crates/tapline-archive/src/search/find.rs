@@ -395,7 +395,7 @@ fn shown(
 ) -> (Shown, Option<String>) {
     let Some(agent) = agent_named(&file.agent) else { return (Shown::Unreadable, None) };
     let line = place.at..place.at.saturating_add(place.len);
-    let read = |path: &Path| FoundText::read((path, agent), line.clone(), place.part, redactor);
+    let read = |path: &Path| FoundText::read((path, agent), &options.below, line.clone(), place.part, redactor);
     let text = match read(&file.path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             options.copies.of(&file.path).map_or(Err(error), |copy| read(&copy))

@@ -13,6 +13,7 @@ use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Tape};
 use tapline_recording::Recording;
 
 use super::words::add_words;
+use crate::places::Places;
 use crate::prompts::{SentPrompt, each_prompt};
 use crate::said::{Context, EntryKind, Said, key};
 use crate::scan::{self, agent_of};
@@ -33,6 +34,7 @@ pub(super) const END: usize = 16 << 10;
 /// A file to read, from where an earlier reading ended.
 #[derive(Debug)]
 pub(super) struct Job<'f> {
+    pub(super) places: &'f Places,
     pub(super) path: &'f Path,
     /// The folder of the recording whose output it is, if it is one.
     pub(super) recording: Option<&'f Path>,
@@ -144,9 +146,8 @@ pub(super) fn read_all(jobs: &[Job<'_>], stop: &AtomicBool, mut each: impl FnMut
     });
 }
 
-/// Opens a file, packed or not, at a place.
-pub(super) fn open(path: &Path, from: u64) -> io::Result<Box<dyn Read>> {
-    let mut file = File::open(path)?;
+/// Reads an open file, packed or not, from a place.
+pub(super) fn open(mut file: File, path: &Path, from: u64) -> io::Result<Box<dyn Read>> {
     if is_packed(path) {
         let mut unpacked = zstd::Decoder::new(file)?;
         io::copy(&mut (&mut unpacked).take(from), &mut io::sink())?;
@@ -163,10 +164,10 @@ pub(super) fn is_packed(path: &Path) -> bool {
 
 /// Reads a file. `each` says whether to go on.
 fn read(job: &Job<'_>, mut each: impl FnMut(Piece) -> bool) -> io::Result<()> {
-    let mut file = open(job.path, job.from)?;
+    let mut file = open(job.places.open(job.path)?, job.path, job.from)?;
     let agent = match job.agent {
         Some(agent) => Some(agent),
-        None => agent_of(&scan::Job { path: job.path, len: job.len, earlier: None })?,
+        None => agent_of(&scan::Job { places: job.places, path: job.path, len: job.len, earlier: None })?,
     };
     let Some(agent) = agent else {
         each(Piece { last: true, ..Piece::default() });

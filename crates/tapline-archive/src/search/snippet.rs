@@ -1,11 +1,12 @@
 //! What a hit shows: a piece of its text around the words that were found, without secrets.
 
+use std::fs::File;
 use std::io::{self, Read as _};
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tapline_protocol::{Agent, Tape};
-use tapline_recording::Redactor;
+use tapline_recording::{Beneath, Redactor};
 
 use super::query::Term;
 use super::reading::open;
@@ -39,19 +40,24 @@ pub(super) struct FoundText {
 }
 
 impl FoundText {
-    /// Reads a text again. Returns none if the file has something else there.
+    /// Reads a text again, from a file that lies below one of these folders or elsewhere. Returns none if the file has something else there.
     ///
     /// The whole line loses its secrets before anything is cut out of it: the name of a key can make its value one, and half
     /// a secret is not recognised as one.
     pub(super) fn read(
         (path, agent): (&Path, Agent),
+        below: &[PathBuf],
         line: Range<u64>,
         part: u32,
         redactor: &Redactor,
     ) -> io::Result<Option<Self>> {
         let mut bytes = Vec::new();
         let sent = sent_file(path, part);
-        open(sent.as_deref().unwrap_or(path), line.start)?.take(line.end - line.start).read_to_end(&mut bytes)?;
+        let path = sent.as_deref().unwrap_or(path);
+        // It may have become a link since it was read for the index.
+        let root = below.iter().find(|root| path.starts_with(root));
+        let file = root.map_or_else(|| File::open(path), |root| Beneath::open(root)?.file(path))?;
+        open(file, path, line.start)?.take(line.end - line.start).read_to_end(&mut bytes)?;
         let part_of = |bytes: &[u8]| if sent.is_some() { sent_text(bytes, part) } else { part_of(agent, bytes, part) };
         let raw = part_of(&bytes);
         let clean = part_of(&redactor.line(&bytes));

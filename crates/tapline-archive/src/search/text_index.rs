@@ -190,7 +190,8 @@ impl TextIndex {
             let context = earlier.and_then(|earlier| postcard::from_bytes(&earlier.context).ok());
             files.push((found, before.is_some() && earlier.is_none()));
             let context = context.unwrap_or_else(|| first(found));
-            jobs.push(Job { path: &found.path, recording: found.recording.as_deref(), agent, len: found.len, from, context });
+            let (path, recording) = (&*found.path, found.recording.as_deref());
+            jobs.push(Job { places, path, recording, agent, len: found.len, from, context });
         }
         let mut updated = TextUpdated::default();
         let mut so_far = Progress { read: 0, of: jobs.iter().map(|job| job.len.saturating_sub(job.from)).sum() };

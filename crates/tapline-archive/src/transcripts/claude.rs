@@ -69,7 +69,8 @@ fn subagent(path: &Path) -> Option<String> {
     let plain = packed::unpacked_name(path);
     let stem = plain.file_name()?.to_str()?.strip_suffix(".jsonl").filter(|stem| stem.starts_with("agent-"))?;
     let mut text = String::new();
-    let file = packed::open(&packed::beside(path, &format!("{stem}.meta.json"))).ok()?;
+    let beside = packed::beside(path, &format!("{stem}.meta.json"));
+    let file = packed::folder_of(path).and_then(|folder| packed::unpacked(folder.file(&beside)?, &beside)).ok()?;
     file.take(MOST_META).read_to_string(&mut text).ok()?;
     let mut tape = Tape::default();
     let kind = text_of(tape.parse(text.trim()).ok()?, "agentType");

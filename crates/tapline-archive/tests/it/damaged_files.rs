@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::io::Write as _;
 use std::os::unix::fs::symlink;
+use std::sync::atomic::AtomicBool;
 
 use serde_json::Value;
 use tapline_archive::{Index, Places};
@@ -190,7 +191,10 @@ fn what_cannot_be_read_is_named_and_the_rest_is_counted() {
     std::fs::copy(good, folder.join("good.jsonl")).unwrap();
     let wanted = fresh(&folder.join("good.jsonl"));
     // The memory of this process at address 0 is a file that gives an error to everybody, root included.
-    symlink("/proc/self/mem", folder.join("broken.jsonl")).unwrap();
+    let broken = TempFolder::new();
+    symlink("/proc/self/mem", broken.join("broken.jsonl")).unwrap();
+    let paths = [folder.join(""), broken.join("broken.jsonl")];
+    let update = |index: &mut Index| index.update(&Places::below(&paths), &AtomicBool::new(false), |_| {}).unwrap();
     folder.write("torn.jsonl.zst", b"\x28\xb5\x2f\xfd\x00\x58\x01\x00");
     folder.write("not.jsonl.zst", b"not packed at all");
     // Nothing of these is a session, and nobody waits for them.
@@ -208,14 +212,14 @@ fn what_cannot_be_read_is_named_and_the_rest_is_counted() {
     folder.write("other.json", b"{\"name\":\"package\"}");
     for _ in 0..2 {
         let mut index = Index::in_memory().unwrap();
-        let updated = update(&mut index, &folder);
+        let updated = update(&mut index);
         let mut named: Vec<_> =
             updated.unreadable.iter().map(|(path, _)| path.file_name().unwrap().to_str().unwrap()).collect();
         named.sort_unstable();
         assert_eq!(named, ["broken.jsonl", "not.jsonl.zst", "torn.jsonl.zst"]);
         assert_eq!(counted(&index), wanted);
         // It is named again until it can be read.
-        assert_eq!(update(&mut index, &folder).unreadable.len(), 3);
+        assert_eq!(update(&mut index).unreadable.len(), 3);
     }
     let places = Places::below(&[folder.join("missing"), folder.join("good.jsonl")]);
     assert_eq!(places.unreadable.len(), 1);

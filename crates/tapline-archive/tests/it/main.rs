@@ -22,6 +22,8 @@ mod index;
 #[cfg(test)]
 mod kept_copies;
 #[cfg(test)]
+mod links;
+#[cfg(test)]
 mod parity;
 #[cfg(test)]
 #[cfg(feature = "parquet")]

@@ -77,19 +77,19 @@ fn a_look_with_a_memory_finds_every_change() {
             fs::remove_dir_all(inside("02/12")).unwrap();
             fs::write(inside("02/12"), "{}\n").unwrap();
         }),
-        ("a link to a folder comes", &|| {
-            folder.write("elsewhere/one/session.jsonl", "{}\n");
-            folder.write("elsewhere/two/session.jsonl", "{}\n{}\n");
-            symlink(folder.join("elsewhere/one"), inside("link")).unwrap();
-            symlink(folder.join("elsewhere/two/session.jsonl"), inside("link.jsonl")).unwrap();
+        ("a link makes a file a session", &|| {
+            for number in ["one", "two"] {
+                fs::create_dir_all(inside("data").join(number)).unwrap();
+                fs::write(inside("data").join(number).join("data"), "{}\n").unwrap();
+            }
+            symlink(inside("data/two/data"), inside("link.jsonl")).unwrap();
+            symlink(folder.write("elsewhere/data", "{}\n"), inside("out.jsonl")).unwrap();
+            symlink(folder.join("elsewhere"), inside("out")).unwrap();
         }),
-        ("what a link leads to changes", &|| {
-            fs::write(folder.join("elsewhere/one/more.jsonl"), "{}\n").unwrap();
-            fs::write(folder.join("elsewhere/two/session.jsonl"), "{}\n").unwrap();
-        }),
+        ("what a link leads to changes", &|| fs::write(inside("data/two/data"), "{}\n{}\n").unwrap()),
         ("a link leads elsewhere", &|| {
-            fs::rename(folder.join("elsewhere/one"), folder.join("elsewhere/three")).unwrap();
-            fs::rename(folder.join("elsewhere/two"), folder.join("elsewhere/one")).unwrap();
+            fs::rename(inside("data/two"), inside("data/three")).unwrap();
+            fs::rename(inside("data/one"), inside("data/two")).unwrap();
         }),
         ("a file and a link in a circle come", &|| {
             symlink("..", inside("03/up")).unwrap();

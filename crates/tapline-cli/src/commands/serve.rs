@@ -47,6 +47,7 @@ pub(crate) fn run(args: &Serve) -> Result<u8> {
     if options.budgets.is_empty() && !args.demo {
         options.budgets = config::budgets()?;
     }
+    options.warn = Some(archive::tell_one_unreadable);
     options.resume = Some(resume);
     options.allow_control = args.allow_control;
     if let Some(url) = &args.otlp {

@@ -1,12 +1,12 @@
 //! Reads a recording that grows, piece by piece: each byte once, and what all of it adds up to.
 
-use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
+use tapline_recording::Beneath;
 
 use super::outbox::Offsets;
 use super::pieces::{Content, LARGEST_OBJECT, ObjectPart, Part, Piece, RecordingFile, SealedFile, hex, sum};
@@ -188,7 +188,7 @@ impl Track {
     /// Reads so many bytes, or fewer at the end.
     fn read(&mut self, folder: &Path, count: u64) -> io::Result<Bytes> {
         let mut bytes = vec![0; usize::try_from(count).unwrap_or(usize::MAX)];
-        let file = File::open(folder.join(self.file.name()))?;
+        let file = Beneath::file_in(folder, self.file.name())?;
         let mut at = 0;
         while at < bytes.len() {
             match file.read_at(&mut bytes[at..], self.read + at as u64) {
@@ -207,7 +207,7 @@ impl Track {
 /// Reads a file that travels whole. `None` if it is not there.
 fn whole(folder: &Path, file: RecordingFile) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
-    match File::open(folder.join(file.name())) {
+    match Beneath::file_in(folder, file.name()) {
         Ok(file) => file.take(LARGEST_OBJECT as u64 + 1).read_to_end(&mut bytes)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
@@ -218,6 +218,7 @@ fn whole(folder: &Path, file: RecordingFile) -> io::Result<Option<Vec<u8>>> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::fs::File;
     use std::io::Write as _;
 
     use tapline_testkit::TempFolder;
@@ -366,6 +367,20 @@ mod tests {
         given.take(growth.more().unwrap().unwrap());
         seal(&mut growth, &mut given);
         folder.assert_given(given);
+    }
+
+    #[test]
+    fn a_link_that_leads_out_of_the_recording_is_not_sent() {
+        for file in ["stdout", "meta.json"] {
+            let folder = Folder::new(300);
+            let secret = folder.0.join("../secret");
+            std::fs::write(&secret, "secret").unwrap();
+            std::fs::remove_file(folder.0.join(file)).unwrap();
+            std::os::unix::fs::symlink(&secret, folder.0.join(file)).unwrap();
+            let refused = folder.growth(Offsets::default()).rest().unwrap_err();
+            std::fs::remove_file(&secret).unwrap();
+            assert!(refused.to_string().contains("leads out of the folder"), "{file}: {refused}");
+        }
     }
 
     #[test]

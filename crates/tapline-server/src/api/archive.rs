@@ -203,6 +203,7 @@ pub(crate) async fn download(
             found.next().ok_or_else(|| ApiError::bad("`run` is one of `earlier` of the session."))?
         }
     };
+    app.hub.shelf.check(&path).map_err(|_| ApiError::no_session())?;
     let open = move || Source::open(&path, SourceOptions::default()).map_err(|error| ApiError::internal(&error));
     let source = blocking(open).await?.redacted_by(Redactor::default());
     let (out, pieces) = mpsc::channel(1);

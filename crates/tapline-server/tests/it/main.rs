@@ -7,6 +7,8 @@ mod control;
 #[cfg(test)]
 mod ingest;
 #[cfg(test)]
+mod links;
+#[cfg(test)]
 mod many_readers;
 #[cfg(test)]
 mod otlp;
