@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child as Process, Command, Stdio};
 
 use tapline_recording::Store;
-use tapline_server::{Secret, Server, ServerOptions};
+use tapline_server::{Server, ServerOptions, ServerTokens};
 
 /// The token of both.
 pub const TOKEN: &str = "a-token-of-the-benchmark-0123456789";
@@ -74,7 +74,7 @@ pub fn told(address: impl std::fmt::Display) -> io::Result<impl Future<Output = 
 pub fn tapline(home: &Path) -> io::Result<()> {
     let mut options = ServerOptions::default();
     options.roots = vec![home.join("recordings")];
-    options.token = Some(Secret::read(TOKEN).map_err(io::Error::other)?);
+    options.tokens = ServerTokens::read(TOKEN).map_err(io::Error::other)?;
     run(options, home, |server| server.address().to_string())
 }
 

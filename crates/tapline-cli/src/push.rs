@@ -68,7 +68,7 @@ impl Target {
         let token = token.trim().to_owned();
         ensure!(
             !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic()),
-            "--push: the token is not one line of letters, digits and signs"
+            "--push: the token is not one word of letters, digits and signs"
         );
         Ok(Self { address, token })
     }

@@ -1,4 +1,4 @@
-//! The guard of every route: which names the server answers to, which pages may ask, and who may come in. It also puts the headers on
+//! The guard of every route: which names the server answers to, which pages may ask, who may come in, and what they may do. It also puts the headers on
 //! every answer that keep a browser from doing more than the page needs.
 
 use std::net::SocketAddr;
@@ -8,6 +8,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 
 use crate::error::ApiError;
 use crate::secret::{Secret, Ticket};
+use crate::tokens::{Right, ServerTokens};
 
 /// What a page may do: its own scripts, styles and requests, and nothing else.
 const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
@@ -24,8 +25,16 @@ static HEADERS: [(HeaderName, &str); 7] = [
     (HeaderName::from_static("permissions-policy"), "camera=(), geolocation=(), microphone=()"),
 ];
 
-/// Routes that anybody may ask: they say nothing about sessions.
-const OPEN: [&str; 3] = ["/healthz", "/readyz", "/open"];
+/// Who may ask a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Anybody: it says nothing about sessions.
+    Open,
+    /// Whoever has a token or the cookie: it says nothing about sessions, but that the server is there.
+    Known,
+    /// Whoever has this right.
+    With(Right),
+}
 
 /// Decides about requests.
 #[derive(Debug)]
@@ -34,14 +43,14 @@ pub(crate) struct Guard {
     names: Vec<String>,
     /// Names that users gave: whatever the port, as a proxy may have another one.
     given: Vec<String>,
-    token: Secret,
+    tokens: ServerTokens,
     cookie: Secret,
     cookie_name: String,
     pub(crate) ticket: Ticket,
 }
 
 impl Guard {
-    pub(crate) fn new(address: SocketAddr, hosts: &[String], token: Secret, ticket: Secret) -> Self {
+    pub(crate) fn new(address: SocketAddr, hosts: &[String], tokens: ServerTokens, ticket: Secret) -> Self {
         let port = address.port();
         let mut names =
             vec![format!("localhost:{port}"), format!("127.0.0.1:{port}"), format!("[::1]:{port}"), address.to_string()];
@@ -51,7 +60,7 @@ impl Guard {
         let given = hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
         // Cookies of one host are shared by all its ports.
         let cookie_name = format!("tapline_{port}");
-        Self { names, given, token, cookie: Secret::random(), cookie_name, ticket: Ticket::new(ticket) }
+        Self { names, given, tokens, cookie: Secret::random(), cookie_name, ticket: Ticket::new(ticket) }
     }
 
     /// Returns the cookie that lets a browser in.
@@ -60,13 +69,23 @@ impl Guard {
     }
 
     /// Refuses a request that must not be answered.
-    pub(crate) fn check(&self, parts: &Parts) -> Result<(), ApiError> {
+    pub(crate) fn check(&self, parts: &Parts, access: Access) -> Result<(), ApiError> {
         self.check_host(parts)?;
-        let is_open = OPEN.contains(&parts.uri.path());
-        if !is_open {
-            self.check_origin(&parts.headers)?;
+        if access == Access::Open {
+            return Ok(());
         }
-        if is_open { Ok(()) } else { self.check_token(parts) }
+        self.check_origin(&parts.headers)?;
+        let rights = self.rights(parts)?;
+        match access {
+            Access::With(right) if !rights.contains(&right) => {
+                let message = format!(
+                    "This needs the right `{}`, which this token does not have. Use another token, or change its line in the server's token file.",
+                    right.name()
+                );
+                Err(ApiError::new(StatusCode::FORBIDDEN, "no-right", message))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// A name that is not ours may be of a page elsewhere that had it lead here (DNS rebinding).
@@ -117,21 +136,28 @@ impl Guard {
         ))
     }
 
-    fn check_token(&self, parts: &Parts) -> Result<(), ApiError> {
+    /// Returns what somebody may do. A browser with the cookie may do all.
+    fn rights(&self, parts: &Parts) -> Result<&[Right], ApiError> {
         let headers = &parts.headers;
         let denied = |code, message: &str| Err(ApiError::new(StatusCode::UNAUTHORIZED, code, message));
         if let Some(given) = headers.get(header::AUTHORIZATION) {
             let given = given.to_str().unwrap_or_default();
             let bearer = given.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-            return match bearer {
-                Some((_, token)) if self.token.is(token.trim()) => Ok(()),
-                _ => denied("wrong-token", "The token is wrong. Send the server's token as `Authorization: Bearer TOKEN`."),
-            };
+            let rights = bearer.and_then(|(_, token)| self.tokens.rights_of(token.trim()));
+            return rights.map_or_else(
+                || {
+                    denied(
+                        "wrong-token",
+                        "The token is wrong. Send one of the server's tokens as `Authorization: Bearer TOKEN`.",
+                    )
+                },
+                Ok,
+            );
         }
         if !self.has_cookie(headers) {
             return denied(
                 "no-token",
-                "Open the link that the server printed when it started, or send its token as `Authorization: Bearer TOKEN`.",
+                "Open the link that the server printed when it started, or send one of its tokens as `Authorization: Bearer TOKEN`.",
             );
         }
         // Browsers say where a request that changes something comes from. One that does not say it is not a browser's.
@@ -140,10 +166,10 @@ impl Guard {
             return Err(ApiError::new(
                 StatusCode::FORBIDDEN,
                 "no-origin",
-                "A request that changes something needs an Origin header, or the token as `Authorization: Bearer TOKEN`.",
+                "A request that changes something needs an Origin header, or a token as `Authorization: Bearer TOKEN`.",
             ));
         }
-        Ok(())
+        Ok(&Right::ALL)
     }
 
     fn has_cookie(&self, headers: &HeaderMap) -> bool {

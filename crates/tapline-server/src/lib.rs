@@ -39,6 +39,7 @@ mod shelf;
 mod spool;
 mod sse;
 mod table;
+mod tokens;
 mod track;
 mod watch;
 
@@ -47,9 +48,9 @@ pub use budget::Budget;
 pub use error::ServerError;
 pub use ingest::PUSHED_AS;
 pub use otlp::{OtlpError, OtlpOptions, OtlpSender, OtlpTarget};
-pub use secret::Secret;
 pub use server::{Server, ServerOptions};
 pub use shelf::Warn;
+pub use tokens::{ServerTokens, TokensError};
 
 /// Checks that the README's example compiles.
 #[cfg(doctest)]

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
-/// The shortest token that a file may give: 128 bits, written with six bits a character.
+/// The shortest token that may be given: 128 bits, written with six bits a character.
 const SHORTEST: usize = 22;
 /// The longest token: longer headers are refused anyway.
 const LONGEST: usize = 1_024;
 
 /// A secret text. It is never shown.
 #[derive(Clone)]
-pub struct Secret(String);
+pub(crate) struct Secret(String);
 
 impl std::fmt::Debug for Secret {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -23,13 +23,12 @@ impl std::fmt::Debug for Secret {
 
 impl Secret {
     /// Makes a random secret of more than 128 bits.
-    pub fn random() -> Self {
+    pub(crate) fn random() -> Self {
         Self(format!("{}{}", Uuid::new_v4().simple(), Uuid::new_v4().simple()))
     }
 
-    /// Reads a secret from the text of a file. `Err` says what is wrong with it.
-    pub fn read(text: &str) -> Result<Self, &'static str> {
-        let text = text.trim();
+    /// Takes a text as a secret. `Err` says what is wrong with it.
+    pub(crate) fn read(text: &str) -> Result<Self, &'static str> {
         if text.len() < SHORTEST {
             return Err("has fewer than 22 characters: write a longer one, for example with `openssl rand -hex 32`");
         }
@@ -38,7 +37,7 @@ impl Secret {
         }
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(
-                "has characters other than letters, digits and signs: write one line, for example with `openssl rand -hex 32`",
+                "has characters other than letters, digits and signs: write another one, for example with `openssl rand -hex 32`",
             );
         }
         Ok(Self(text.to_owned()))
@@ -93,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_secret_is_only_itself() {
-        let secret = Secret::read("0123456789abcdef0123456789abcdef\n").unwrap();
+        let secret = Secret::read("0123456789abcdef0123456789abcdef").unwrap();
         assert!(secret.is("0123456789abcdef0123456789abcdef"));
         for other in
             ["", "0", "0123456789abcdef0123456789abcdeg", "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"]

@@ -24,6 +24,7 @@ use crate::otlp::{Otlp, OtlpOptions};
 use crate::routes;
 use crate::secret::Secret;
 use crate::shelf::{Shelf, Warn};
+use crate::tokens::ServerTokens;
 use crate::watch::Watch;
 
 /// How many downloads are made at once.
@@ -39,8 +40,8 @@ pub struct ServerOptions {
     pub listen: SocketAddr,
     /// Names that the server answers to beside those of this machine's loopback, such as that of a proxy in front of it.
     pub hosts: Vec<String>,
-    /// The token of the API. `None`: a random one, which is not told; the page has its link.
-    pub token: Option<Secret>,
+    /// The tokens of the API. Without any, only the page can use it, by its link.
+    pub tokens: ServerTokens,
     /// Where tapline keeps its recordings and its archive.
     pub store: Store,
     /// Where sessions are looked for: the folders of agents, and that of the recordings.
@@ -79,7 +80,7 @@ impl Default for ServerOptions {
         Self {
             listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
             hosts: Vec::new(),
-            token: None,
+            tokens: ServerTokens::default(),
             roots: vec![store.folder()],
             own_recordings: true,
             store,
@@ -113,7 +114,7 @@ pub struct Server {
 impl Server {
     /// Takes the address, and begins to watch sessions.
     pub async fn bind(options: ServerOptions) -> Result<Self, ServerError> {
-        if !options.listen.ip().is_loopback() && options.token.is_none() {
+        if !options.listen.ip().is_loopback() && options.tokens.is_empty() {
             return Err(ServerError::Open(options.listen.to_string()));
         }
         let cannot = |error| ServerError::Listen { address: options.listen.to_string(), error };
@@ -134,7 +135,7 @@ impl Server {
         let otlp = options.otlp.map(|otlp| Otlp::start(otlp, &shelf)).transpose().map_err(ServerError::Thread)?;
         let hub = Arc::new(Hub::new(shelf, spools.clone(), Arc::clone(&controls), otlp));
         let app = App {
-            guard: Guard::new(address, &options.hosts, options.token.unwrap_or_else(Secret::random), ticket.clone()),
+            guard: Guard::new(address, &options.hosts, options.tokens, ticket.clone()),
             watch: Watch::start(&hub).map_err(ServerError::Thread)?,
             hub,
             ingest: Ingest::open(options.store, &spools),

@@ -301,7 +301,7 @@ pub(crate) struct Pushed {
     /// Send the stream to a `tapline serve` while it is recorded (`tapline help serving`); the token is in $TAPLINE_PUSH_TOKEN
     #[arg(long, value_name = "URL", conflicts_with = "no_record")]
     pub(crate) push: Option<String>,
-    /// Read the token for --push from this file
+    /// Read the token for --push from this file: the token alone, without the rights that it has
     #[arg(long, value_name = "FILE", requires = "push")]
     pub(crate) push_token_file: Option<PathBuf>,
     /// If the agent asks for a permission that no rule decides, wait for an answer from the page of --push (needs `tapline serve --allow-control`)

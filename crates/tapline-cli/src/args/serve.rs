@@ -36,7 +36,7 @@ pub(crate) struct Serve {
     /// Where to listen; port 0 is any free port. An address that other machines can reach needs --token-file
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0", value_parser = listen_address)]
     pub(crate) listen: SocketAddr,
-    /// Read the token of the API from this file: one line of at least 22 characters [default: a random token that is not shown, so that only the page can use the API]
+    /// Read the tokens of the API from this file: a line for each, of at least 22 characters. Before it, a line may name what it may do: push, read, control [default: none, so that only the page can use the API]
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
     /// Answer to this host name, too, for a proxy in front of tapline; can be repeated

@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, anyhow};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tapline_archive::Prices;
 #[cfg(feature = "nats")]
 use tapline_fleet::{CollectOptions, Post, RecordingCollector};
 use tapline_protocol::Agent;
 use tapline_recording::Store;
-use tapline_server::{Secret, Server, ServerError, ServerOptions};
+use tapline_server::{Server, ServerError, ServerOptions, ServerTokens};
 
 use crate::args::serve::Serve;
 #[cfg(feature = "nats")]
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Serve) -> Result<u8> {
         options.own_recordings = args.paths.is_empty();
     }
     options.prices = Prices::embedded().clone().with(&prices::own(&args.prices)?);
-    options.token = args.token_file.as_deref().map(token).transpose()?;
+    options.tokens = args.token_file.as_deref().map(tokens).transpose()?.unwrap_or_default();
     (options.listen, options.hosts, options.budgets) = (args.listen, args.host.clone(), args.budget.clone());
     if options.budgets.is_empty() && !args.demo {
         options.budgets = config::budgets()?;
@@ -146,12 +146,9 @@ fn tell_reach(address: SocketAddr) {
     ));
 }
 
-fn token(path: &Path) -> Result<Secret> {
+fn tokens(path: &Path) -> Result<ServerTokens> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    match Secret::read(&text) {
-        Ok(token) => Ok(token),
-        Err(why) => bail!("{} {why}", path.display()),
-    }
+    ServerTokens::read(&text).with_context(|| format!("cannot use {}", path.display()))
 }
 
 fn resume(agent: &str, id: &str) -> Vec<String> {

@@ -13,6 +13,8 @@ mod many_readers;
 #[cfg(test)]
 mod otlp;
 #[cfg(test)]
+mod rights;
+#[cfg(test)]
 mod sessions;
 #[cfg(test)]
 mod stage;

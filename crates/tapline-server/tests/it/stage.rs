@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use serde_json::Value;
 use tapline_recording::Store;
-use tapline_server::{Secret, Server, ServerOptions};
+use tapline_server::{Server, ServerOptions, ServerTokens};
 use tapline_testkit::{HANG, TempFolder, eventually};
 use tokio::sync::oneshot;
 
@@ -38,7 +38,7 @@ impl Stage {
         let mut options = ServerOptions::default();
         options.store = Store::at(folder.join("home"));
         options.roots = vec![folder.join("transcripts"), folder.join("home/recordings")];
-        options.token = Some(Secret::read(TOKEN).unwrap());
+        options.tokens = ServerTokens::read(TOKEN).unwrap();
         let (tell, told) = std::sync::mpsc::channel();
         let (end, ended) = oneshot::channel::<()>();
         let thread = std::thread::spawn(move || {
