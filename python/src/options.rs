@@ -86,5 +86,8 @@ pub(crate) fn agent(options: &Bound<'_, PyDict>, asker: Option<Asker>) -> PyResu
         None if redact => return Err(PyValueError::new_err("redact is for a recording: give record too")),
         None => {}
     }
+    let variable = |name: &str| agent.variable(name).map(PathBuf::from);
+    agent.options.session_before =
+        agent.options.resume.as_deref().and_then(|id| tapline::archive::used_before(agent.kind, id, &variable));
     Ok(agent)
 }

@@ -119,6 +119,15 @@ class ModelTotals(Tokens):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionTotals:
+    """What a session used and cost: a run, and the earlier runs of the session that it resumed."""
+
+    cost_usd: float | None = None
+    tokens: Tokens = Tokens()
+    exact: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ledger:
     """What a run used and cost. `exact` says whether nothing is missing or estimated."""
 
@@ -128,6 +137,7 @@ class Ledger:
     exact: bool = False
     by_model: dict[str, ModelTotals] = field(default_factory=dict[str, ModelTotals])
     basis: Literal["results", "deltas", "messages", "none"] = "none"
+    session: SessionTotals | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,7 @@
 mod clean;
 mod cost;
 mod database;
+mod earlier;
 mod error;
 pub mod export;
 pub mod facts;
@@ -57,6 +58,7 @@ use std::path::Path;
 
 pub use clean::CleanRecords;
 pub use cost::CostBasis;
+pub use earlier::{fold_resumes, used_before};
 pub use error::{ArchiveError, SourceError};
 pub use facts::project;
 pub use index::{Index, IndexedFile, Progress, Updated};

@@ -17,6 +17,7 @@ pub use memory::FolderMemory;
 use memory::{Kind, Names, Remembered, Stamp};
 use rustix::fd::BorrowedFd;
 use rustix::fs::{AtFlags, CWD, Dir, FileType};
+use tapline_protocol::Agent;
 use tapline_recording::{Beneath, Recording, Store, Stream};
 
 use crate::transcripts;
@@ -73,6 +74,11 @@ impl Places {
     pub fn roots_of_user(environment: &dyn Fn(&str) -> Option<PathBuf>) -> Vec<PathBuf> {
         let recordings = Store::of_user().map(|store| store.folder());
         transcripts::places(environment).into_iter().chain(recordings).collect()
+    }
+
+    /// Looks where one agent keeps its transcripts.
+    pub(crate) fn of_agent(agent: Agent, environment: &dyn Fn(&str) -> Option<PathBuf>) -> Self {
+        Self::look(&transcripts::places_of(agent, environment), true, &Remembered::default())
     }
 
     /// Looks below these paths. A path that is a file is taken as it is.

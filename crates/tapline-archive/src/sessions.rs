@@ -240,14 +240,7 @@ impl Reader for Sum<'_> {
         {
             return;
         }
-        let tokens = request.tokens;
-        let tokens = TokenCounts {
-            input: tokens.input,
-            output: tokens.output,
-            cache_read: tokens.cache_read,
-            cache_write: tokens.cache_write(),
-            reasoning: tokens.reasoning,
-        };
+        let tokens = TokenCounts::from(request.tokens);
         let ledger = &mut self.ledger;
         ledger.tokens += tokens;
         ledger.web_searches += request.searches;

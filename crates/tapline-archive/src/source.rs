@@ -15,6 +15,7 @@ use tapline_session::{
 };
 
 use crate::clean::Redaction;
+use crate::earlier::fold_resumes;
 use crate::error::SourceError;
 use crate::growing::Growing;
 use crate::packed;
@@ -233,6 +234,7 @@ impl<R: Read> Source<R> {
         let Recorded { ending, run, notes } = recorded(recording, path, std::mem::take(&mut options.ending));
         let mut source = Self { ending, run, notes, ..Self::in_chunks(name, stdout, options, chunk)? };
         source.note_end(recording);
+        fold_resumes(&mut source.fold, recording);
         // The elements of an array were written together, whenever each of them happened.
         source.arrivals = recording.arrivals().filter(|_| source.input.shape() != InputShape::VerboseDocument);
         source.started = source.arrivals.is_some().then(|| recording.started());

@@ -4,6 +4,7 @@ use std::iter::Sum;
 use std::ops::{Add, AddAssign};
 
 use serde::{Deserialize, Serialize};
+use tapline_session::TokenCounts;
 
 /// Tokens by price class. No token is in two classes, except that `reasoning` is a part of `output`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -50,6 +51,13 @@ impl Tokens {
             cache_write_1h: self.cache_write_1h.saturating_sub(other.cache_write_1h),
             reasoning: self.reasoning.saturating_sub(other.reasoning),
         }
+    }
+}
+
+impl From<Tokens> for TokenCounts {
+    fn from(tokens: Tokens) -> Self {
+        let Tokens { input, output, cache_read, reasoning, .. } = tokens;
+        Self { input, output, cache_read, cache_write: tokens.cache_write(), reasoning }
     }
 }
 

@@ -51,6 +51,8 @@ struct Format {
     subagent: fn(&Path) -> Option<String>,
     /// Whether a line says that the file is of a sub-agent, or that it is not.
     is_side: fn(Value<'_>) -> Option<bool>,
+    /// Whether the totals of its streams go on from those of earlier runs of the session, and do not say so.
+    adds_up_runs: bool,
     /// Which of the arguments on its command line is the prompt, if one is.
     prompt_in: fn(&[String]) -> Option<usize>,
 }
@@ -71,6 +73,11 @@ pub(crate) fn places(environment: Environment<'_>) -> Vec<PathBuf> {
 /// Returns the folders in which one agent keeps transcripts, whether they exist or not.
 pub(crate) fn places_of(agent: Agent, environment: Environment<'_>) -> Vec<PathBuf> {
     (format(agent).places)(environment)
+}
+
+/// Returns whether the totals of this agent's streams go on from those of earlier runs of the session, and do not say so.
+pub(crate) fn adds_up_runs(agent: Agent) -> bool {
+    format(agent).adds_up_runs
 }
 
 /// Returns the agent that keeps such lines in its transcripts.

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 
 use tapline_archive::CleanRecords;
-use tapline_protocol::{Agent, Record};
+use tapline_protocol::Record;
 use tapline_recording::{REDACTED, Redactor};
 use tapline_runner::Seen;
 use tapline_session::{Ending, Fold, Step, Summary, Verdict, What};
@@ -13,7 +13,6 @@ use tapline_session::{Ending, Fold, Step, Summary, Verdict, What};
 /// The second reading of a stream.
 pub(crate) struct CleanReading {
     pub(crate) redactor: Redactor,
-    agent: Option<Agent>,
     records: CleanRecords,
     fold: Fold,
     /// What processes that have ended were warned of.
@@ -21,14 +20,8 @@ pub(crate) struct CleanReading {
 }
 
 impl CleanReading {
-    pub(crate) fn new(redactor: Redactor, agent: Option<Agent>) -> Self {
-        Self {
-            agent,
-            records: CleanRecords::new(&redactor),
-            fold: Fold::for_agent(agent),
-            redactor,
-            warned: CleanMessages::default(),
-        }
+    pub(crate) fn new(redactor: Redactor, fold: Fold) -> Self {
+        Self { records: CleanRecords::new(&redactor), fold, redactor, warned: CleanMessages::default() }
     }
 
     /// Takes a line, and returns those that are clean: one waits where its end may be the beginning of a secret.
@@ -84,8 +77,8 @@ impl CleanReading {
     }
 
     /// A process has ended, and another speaks from here on. What it was warned of is kept; why it failed is returned.
-    pub(crate) fn end_of_process(&mut self, ending: &Ending) -> Option<String> {
-        let fold = std::mem::replace(&mut self.fold, Fold::for_agent(self.agent));
+    pub(crate) fn end_of_process(&mut self, ending: &Ending, next: Fold) -> Option<String> {
+        let fold = std::mem::replace(&mut self.fold, next);
         let verdict = fold.finish(&self.ending(ending)).verdict;
         for warning in verdict.warnings {
             self.warned.add(warning.code, warning.line, warning.message);
@@ -95,7 +88,7 @@ impl CleanReading {
 
     /// Takes secrets out of a verdict on the raw lines. Its messages are taken from the clean ones, because a message may be cut.
     pub(crate) fn clean(mut self, verdict: &mut Verdict, ending: &Ending) {
-        let error = self.end_of_process(ending);
+        let error = self.end_of_process(ending, Fold::default());
         // The clean one may not know all, but was not cut out of a secret.
         let clean = |raw: &String| error.filter(|_| raw.ends_with("... (truncated)")).unwrap_or_else(|| self.text(raw));
         verdict.error = verdict.error.as_ref().map(clean);

@@ -11,7 +11,7 @@ use tapline_archive::{Advance, Finished, Note, SourceError, SourceOptions};
 use tapline_protocol::{Agent, InputFormat, Record, StopReason};
 use tapline_recording::{Redactor, Stop};
 use tapline_runner::no_background_tasks;
-use tapline_session::{Ending, StreamFormat, Verdict};
+use tapline_session::{Ending, Fold, StreamFormat, Verdict};
 
 use crate::args::{Facts, Shape};
 use crate::clean::CleanReading;
@@ -87,7 +87,7 @@ impl Source {
 
     /// What annotations tell of its verdict has no secrets: the log of a job is read by many.
     pub(crate) fn annotated(self, is_judged: bool) -> Self {
-        let clean = || Box::new(CleanReading::new(ci::redactor().clone(), self.inner.agent()));
+        let clean = || Box::new(CleanReading::new(ci::redactor().clone(), Fold::for_agent(self.inner.agent())));
         let clean = (is_judged && ci::is_job()).then(clean);
         Self { clean, ..self }
     }

@@ -244,6 +244,7 @@ impl CarriedOptions {
             resume,
             continue_last: _,
             fork,
+            session_before: _,
             allowed_tools,
             disallowed_tools,
             permission_mode,

@@ -5,7 +5,7 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tapline_archive::{Source, SourceOptions};
+use tapline_archive::{Source, SourceOptions, fold_resumes, used_before};
 use tapline_protocol::{Agent as Kind, Json, Reader};
 use tapline_recording::{Beneath, Recording, Redactor, Store, Stream, Sync, attempt_folder};
 use tapline_runner::{Agent, GuardProgram, RecordTo, Running, Update, report};
@@ -274,10 +274,12 @@ fn agent(place: &Workplace, attempt: &Attempt, worktree: Option<&Worktree>, fold
     agent.record = Some(RecordTo { folder: folder.to_owned(), sync: Sync::default(), redact: place.redact });
     agent.redactor = place.redactor.clone();
     agent.guard.clone_from(&place.guard);
-    match &attempt.before.session {
-        Some(session) => agent.go_on(session),
-        None => agent,
+    if let Some(session) = &attempt.before.session {
+        agent = agent.go_on(session);
     }
+    let variable = |name: &str| agent.variable(name).map(PathBuf::from);
+    agent.options.session_before = agent.options.resume.as_deref().and_then(|id| used_before(agent.kind, id, &variable));
+    agent
 }
 
 /// Follows a run to its end, and reports on it.
@@ -419,6 +421,9 @@ pub(crate) fn settle(folder: &Path, mut report: Report, first: &Path, number: u6
 /// What the runs of a job used, up to the one with this number. A resumed session continues its count, so a plain sum would be wrong.
 fn of_all(agent: Option<Kind>, first: &Path, number: u64) -> Ledger {
     let mut whole = Fold::for_agent(agent);
+    if let Ok(recording) = Recording::open(first) {
+        fold_resumes(&mut whole, &recording);
+    }
     for folder in (1..=number).map(|number| attempt_folder(first.to_owned(), number)) {
         // A copy is the run of another worker, which has noted what it cost.
         if folder.join(COLLECTED).exists() {

@@ -225,6 +225,7 @@ fn read_meta(value: Value<'_>) -> Meta {
         tapline: text(value, "tapline"),
         no_heuristics: flag(value, "no_heuristics"),
         no_background_tasks: flag(value, "no_background_tasks"),
+        session_before: value.get("session_before").map(Value::to_json),
     }
 }
 

@@ -75,6 +75,9 @@ pub struct Meta {
     pub no_heuristics: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub no_background_tasks: bool,
+    /// What the session had used before the run, if it resumed one and that was known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_before: Option<tapline_protocol::Json>,
 }
 
 /// How the run ended.

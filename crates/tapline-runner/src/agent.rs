@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use tapline_protocol::Agent as Kind;
 use tapline_recording::{Redactor, Sync};
+use tapline_session::{Fold, resumes};
 
 use crate::answers::Answers;
+use crate::environment;
 use crate::guard::GuardProgram;
 use crate::spec::{AgentInput, Environment, Limits, Options, RecordTo};
 use crate::subagent::{SettingSource, SubAgent};
@@ -99,6 +101,22 @@ impl Agent {
             label: None,
             no_heuristics: false,
         }
+    }
+
+    /// Returns the value that an environment variable will have for the agent, unless only other agents know that variable.
+    pub fn variable(&self, name: &str) -> Option<OsString> {
+        environment::value(&environment::of(&self.environment, |_| false), name)
+    }
+
+    /// Creates the fold for the stream of this run. It knows whether the run resumes a session.
+    pub fn fold(&self) -> Fold {
+        let mut fold = Fold::for_agent(Some(self.kind));
+        let Options { resume, continue_last, extra, session_before, .. } = &self.options;
+        let extra: Vec<String> = extra.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
+        if resume.is_some() || *continue_last || resumes(self.kind, &extra) {
+            fold.resumes(*session_before);
+        }
+        fold
     }
 
     /// Creates an agent that runs Claude Code.

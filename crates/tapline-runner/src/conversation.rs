@@ -58,6 +58,7 @@ impl Conversation {
         if let Some(id) = &report.session.id {
             let options = &mut self.agent.options;
             options.resume = Some(id.clone());
+            options.session_before = Some(report.ledger.so_far());
             // From now on it is this session.
             (options.continue_last, options.fork) = (false, false);
         }

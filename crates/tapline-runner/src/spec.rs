@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use tapline_recording::Sync;
+use tapline_session::SessionTotals;
 use tokio::io::AsyncRead;
 
 use crate::subagent::{SettingSource, SubAgent};
@@ -24,6 +25,8 @@ pub struct Options {
     pub resume: Option<String>,
     pub continue_last: bool,
     pub fork: bool,
+    /// What the session had used before, if that is known: some agents count it again.
+    pub session_before: Option<SessionTotals>,
     pub allowed_tools: Vec<String>,
     pub disallowed_tools: Vec<String>,
     pub permission_mode: Option<String>,

@@ -36,6 +36,15 @@ pub fn is_of_person(prompt: &str) -> bool {
     !profiles().any(|profile| profile.notes.iter().any(|note| prompt.trim_start().starts_with(note)))
 }
 
+/// Returns whether this agent resumes a session if it is started with these arguments.
+pub fn resumes(agent: Agent, argv: &[String]) -> bool {
+    let is_one = |argument: &String| {
+        let name = argument.split_once('=').map_or(argument.as_str(), |(name, _)| name);
+        profile(agent).resumes.contains(&name)
+    };
+    argv.iter().take_while(|argument| *argument != "--").any(is_one)
+}
+
 impl StreamFormat {
     /// Returns the format of input with this shape from this agent.
     pub fn of(shape: InputShape, agent: Option<Agent>) -> Self {
@@ -78,6 +87,8 @@ pub(crate) struct Profile {
     pub(crate) numbers_anew: bool,
     /// The part of a call's input that says which kind of sub-agent it starts.
     pub(crate) subagent: Option<&'static str>,
+    /// The arguments with which it resumes a session.
+    pub(crate) resumes: &'static [&'static str],
     /// How its own notes begin that stand where prompts do.
     pub(crate) notes: &'static [&'static str],
     /// The names of values in the agent's own JSON, and where they are in a report.

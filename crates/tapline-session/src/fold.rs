@@ -25,7 +25,7 @@ pub use rejected::Rejected;
 pub use sessions::SessionFacts;
 pub(crate) use sides::Extensions;
 
-use crate::ledger::{Ledger, LedgerBuilder};
+use crate::ledger::{Ledger, LedgerBuilder, SessionTotals};
 use crate::recent::Recent;
 use crate::step::{Level, Notice, Odd, Said, Step, Turn, What};
 use crate::text::{count_of, head, one_line};
@@ -214,6 +214,12 @@ impl Fold {
     pub fn with_few_texts(mut self) -> Self {
         self.spoken.kept = spoken::Kept::FEW;
         self
+    }
+
+    /// Notes that the run resumes a session, and what the session had used before, if that is known. Some agents' totals
+    /// contain it.
+    pub fn resumes(&mut self, before: Option<SessionTotals>) {
+        self.ledger.resumes(before);
     }
 
     /// Returns the agent, if it is known.

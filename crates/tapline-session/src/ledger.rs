@@ -9,7 +9,7 @@ use std::ops::{Add, AddAssign};
 use serde::{Deserialize, Serialize};
 use tapline_protocol::Json;
 
-pub(crate) use builder::{LedgerBuilder, MessageUsage, ResultUsage, SYNTHETIC};
+pub(crate) use builder::{LedgerBuilder, MessageUsage, ModelsUsage, ResultUsage, SYNTHETIC};
 
 use crate::plausible::MOST_TOKENS;
 use crate::words::words;
@@ -45,6 +45,16 @@ impl TokenCounts {
         let [input, output, cache_read, cache_write, reasoning] =
             [input, output, cache_read, cache_write, reasoning].map(at_most);
         Self { input, output, cache_read, cache_write, reasoning }
+    }
+
+    /// Returns the sum of input and cached tokens.
+    fn prompt(&self) -> u64 {
+        self.total().saturating_sub(self.output)
+    }
+
+    /// Returns whether none of these counts is above the other's.
+    fn is_within(self, other: Self) -> bool {
+        self.without(other) == Self::default()
     }
 
     /// Subtracts other counts.
@@ -88,11 +98,35 @@ pub struct ModelTotals {
     pub cost_usd: Option<f64>,
 }
 
+impl ModelTotals {
+    fn is_nothing(self) -> bool {
+        self.tokens == TokenCounts::default() && self.cost_usd.is_none_or(|usd| usd == 0.0)
+    }
+
+    /// Subtracts what was used before.
+    fn without(self, before: Self) -> Self {
+        let cost = |usd: f64| exact_dollars((usd - before.cost_usd.unwrap_or(0.0)).max(0.0));
+        Self { tokens: self.tokens.without(before.tokens), cost_usd: self.cost_usd.map(cost) }
+    }
+}
+
 impl AddAssign for ModelTotals {
     fn add_assign(&mut self, other: Self) {
         self.tokens += other.tokens;
         self.cost_usd = add_costs(self.cost_usd, other.cost_usd);
     }
+}
+
+/// What a session used and cost: a run, and the earlier runs of the session that it resumed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SessionTotals {
+    /// The cost in dollars. `None` if it is not known.
+    pub cost_usd: Option<f64>,
+    /// Tokens.
+    pub tokens: TokenCounts,
+    /// Whether nothing is missing or estimated.
+    pub exact: bool,
 }
 
 words! {
@@ -111,7 +145,7 @@ words! {
     } else None
 }
 
-/// What a run used and cost.
+/// What a run used and cost. What its session had used before the run is not part of it.
 ///
 /// ```
 /// use tapline_protocol::Reader;
@@ -142,8 +176,17 @@ pub struct Ledger {
     pub by_model: BTreeMap<String, ModelTotals>,
     /// Where the counts come from.
     pub basis: Basis,
+    /// The totals of the session, if the run resumed it and what the session had used before is known.
+    pub session: Option<SessionTotals>,
     /// Whether nothing is known, not even that the agent used nothing, because no known agent wrote the stream.
     pub unreported: bool,
+}
+
+impl Ledger {
+    /// Returns what the session has used and cost so far: in this run, and in those that it resumed.
+    pub fn so_far(&self) -> SessionTotals {
+        self.session.unwrap_or(SessionTotals { cost_usd: self.cost_usd, tokens: self.tokens, exact: self.exact })
+    }
 }
 
 /// The keys of the token counts.
@@ -152,7 +195,7 @@ const KINDS: [&str; 5] = ["input", "output", "cache_read", "cache_write", "reaso
 impl Serialize for Ledger {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeStruct as _;
-        let mut ledger = serializer.serialize_struct("Ledger", 6)?;
+        let mut ledger = serializer.serialize_struct("Ledger", 7)?;
         ledger.serialize_field("cost_usd", &self.cost_usd)?;
         if self.unreported {
             ledger.serialize_field("tokens", &BTreeMap::from(KINDS.map(|kind| (kind, None::<u64>))))?;
@@ -163,6 +206,9 @@ impl Serialize for Ledger {
         ledger.serialize_field("exact", &self.exact)?;
         ledger.serialize_field("by_model", &self.by_model)?;
         ledger.serialize_field("basis", &self.basis)?;
+        if let Some(session) = &self.session {
+            ledger.serialize_field("session", session)?;
+        }
         ledger.end()
     }
 }
@@ -177,16 +223,17 @@ struct Written {
     exact: bool,
     by_model: BTreeMap<String, ModelTotals>,
     basis: Basis,
+    session: Option<SessionTotals>,
 }
 
 impl From<Written> for Ledger {
     fn from(written: Written) -> Self {
-        let Written { cost_usd, tokens, web_searches, exact, by_model, basis } = written;
+        let Written { cost_usd, tokens, web_searches, exact, by_model, basis, session } = written;
         let count = |kind| tokens.get(kind).and_then(|count| count.as_str().parse().ok()).unwrap_or(0);
         let [input, output, cache_read, cache_write, reasoning] = KINDS.map(count);
         let unreported = tokens.get("input") == Some(&Json::null());
         let tokens = TokenCounts { input, output, cache_read, cache_write, reasoning };
-        Self { cost_usd, tokens, web_searches, exact, by_model, basis, unreported }
+        Self { cost_usd, tokens, web_searches, exact, by_model, basis, session, unreported }
     }
 }
 
@@ -208,6 +255,7 @@ impl AddAssign<&Ledger> for Ledger {
             *self.by_model.entry(model.clone()).or_default() += *totals;
         }
         self.basis = self.basis.max(other.basis);
+        self.session = other.session.or(self.session);
     }
 }
 

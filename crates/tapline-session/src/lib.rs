@@ -56,12 +56,12 @@ mod unwritten;
 mod verdict;
 mod words;
 
-pub use agents::{is_of_person, needs_a_person};
+pub use agents::{is_of_person, needs_a_person, resumes};
 pub use fold::{CodexPart, Fold, ItemEntry, LineCounts, Rejected, SessionFacts, StreamStats, Summary, TurnCounts};
 pub use format::StreamFormat;
 pub use host::{Host, earlier_run};
 pub use inquiry::{Inquiry, InquiryAnswers, InquiryOption};
-pub use ledger::{Basis, Ledger, ModelTotals, TokenCounts};
+pub use ledger::{Basis, Ledger, ModelTotals, SessionTotals, TokenCounts};
 pub use report::{
     CallEntry, Collector, GetError, OrphanEntry, PartialTexts, Report, ResultEntry, Run, SessionEntry, TaskEntry, Tools,
     check_path, get,

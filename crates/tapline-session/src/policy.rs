@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::fold::Rejected;
+use crate::ledger::exact_dollars;
 use crate::pattern::matches;
 pub use crate::pattern::{Patterns, VersionRange, WrongRange};
 use crate::step::{McpServer, SessionInfo, SoFar, Step, Turn, What};
@@ -346,8 +347,8 @@ impl PolicyChecker {
         self.ended = true;
         self.cost_known |= turn.cost_usd.is_some();
         self.time_known |= turn.duration_ms.is_some();
-        let SoFar { turns: so_far, duration_ms, ledger, .. } = &turn.so_far;
-        self.cost = ledger.cost_usd.unwrap_or(0.0);
+        let SoFar { turns: so_far, duration_ms, .. } = &turn.so_far;
+        self.cost = exact_dollars(self.cost + turn.cost_usd.unwrap_or(0.0));
         self.turns = *so_far;
         self.ms = duration_ms.unwrap_or(0.0);
         let PolicyLimits { cost_usd, turns, seconds, .. } = self.policy.limits.clone();

@@ -20,8 +20,18 @@ use crate::lines::value_starts_with;
 use crate::packed;
 use crate::tokens::Tokens;
 
-pub(super) const FORMAT: Format =
-    Format { needles: NEEDLES, is_one, read, quick: quick::read, said: said::said, places, subagent, is_side, prompt_in };
+pub(super) const FORMAT: Format = Format {
+    needles: NEEDLES,
+    is_one,
+    read,
+    quick: quick::read,
+    said: said::said,
+    places,
+    subagent,
+    is_side,
+    adds_up_runs: false,
+    prompt_in,
+};
 
 /// What makes a line matter.
 const NEEDLES: &[Needle] = &[
@@ -319,10 +329,12 @@ fn usage_of(usage: Value<'_>, into: &mut Reading) -> (Tokens, u32, Marks) {
 
 /// The end of a turn in a stream.
 fn result_of_turn(envelope: &Envelope<'_>, line: Value<'_>, into: &mut Reading) {
-    let failed = line.get("is_error").and_then(Value::as_bool) == Some(true);
+    let subtype = line.get("subtype").map(text).unwrap_or_default();
+    let failed =
+        line.get("is_error").and_then(Value::as_bool) == Some(true) || subtype == "error" || subtype.starts_with("error_");
     let is_aborted = line.get("terminal_reason").map(text).is_some_and(|reason| reason.starts_with("aborted_"));
     into.facts.phase = match failed {
-        _ if is_aborted => SessionPhase::Interrupted,
+        true if is_aborted => SessionPhase::Interrupted,
         true => SessionPhase::Failed,
         false => SessionPhase::Finished,
     };

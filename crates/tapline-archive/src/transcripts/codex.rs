@@ -23,6 +23,7 @@ pub(super) const FORMAT: Format = Format {
     places,
     subagent: |_| None,
     is_side,
+    adds_up_runs: true,
     prompt_in,
 };
 

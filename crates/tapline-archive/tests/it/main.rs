@@ -37,6 +37,8 @@ mod recordings_without_transcripts;
 #[cfg(test)]
 mod reports;
 #[cfg(test)]
+mod resumed_costs;
+#[cfg(test)]
 mod retelling;
 #[cfg(test)]
 mod search;

@@ -164,7 +164,7 @@ impl Taken {
                 return self.store(key, End::Over(result), None, None).await;
             }
         };
-        let made = self.run(key, &order, attempt, run, stop).await;
+        let made = Box::pin(self.run(key, &order, attempt, run, stop)).await;
         match made {
             Ok((made, run)) => self.conclude(key, &order, &name, made, run).await,
             Err(Done::Stopped) => {

@@ -28,6 +28,7 @@ wire! {
         cost: Option<Cost> = "cost",
         usage: Option<RawUsage> = "usage",
         model_usage: Option<ModelUsages> = "modelUsage",
+        model_usage_since_last_result: Option<ModelUsages> = "model_usage_since_last_result",
         permission_denials: Vec<Json> = "permission_denials",
         structured_output: Option<Json> = "structured_output",
         deferred_tool_use: Option<Json> = "deferred_tool_use",
@@ -48,7 +49,7 @@ wire! {
         "first_text_post_ms", "first_text_post_queue_wait_ms", "first_text_post_queued_behind",
         "first_text_post_wall_ms", "time_to_request_from_spawn_ms", "warm_spare_claimed", "time_origin_ms",
         "credential_expires_at", "fast_mode_disabled_reason", "invalid_config_file", "subagent_stats",
-        "model_usage_since_last_result", "first_request_input_tokens",
+        "first_request_input_tokens",
         "first_request_cache_read_input_tokens";
         fingerprint fingerprint
     }

@@ -126,7 +126,7 @@ impl<T: Transport> Driver<T> {
             activity: Activity::new(agent.converses, epoch.instant()),
             ladder: Ladder::new(agent.limits.grace),
             decoder: Decoder::default().for_agent(Some(agent.kind)),
-            fold: Fold::for_agent(Some(agent.kind)),
+            fold: agent.fold(),
             host: if takes_more { Host::with_messages() } else { Host::with_text() },
             journal,
             error_lines: agent.redactor.stream(),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use tapline_protocol::Agent as Kind;
+use tapline_protocol::{Agent as Kind, Json};
 use tapline_recording::{Meta, Recorder, RecordingError};
 use tokio::process::Command;
 use tokio::sync::oneshot;
@@ -65,6 +65,7 @@ pub(super) fn recorder(
         tapline: Some(env!("CARGO_PKG_VERSION").to_owned()),
         no_heuristics: agent.no_heuristics,
         no_background_tasks,
+        session_before: agent.options.session_before.as_ref().map(Json::of),
     };
     let (to, (reply, begun)) = (to.clone(), oneshot::channel());
     tokio::task::spawn_blocking(move || {

@@ -16,6 +16,7 @@ pub(super) const PROFILE: Profile = Profile {
     no_models: &["<synthetic>"],
     numbers_anew: false,
     subagent: Some("subagent_type"),
+    resumes: &["--resume", "-r", "--continue", "-c"],
     notes: &["[Request interrupted", "<command-name>", "<local-command", "<task-notification>"],
     names: NAMES,
 };

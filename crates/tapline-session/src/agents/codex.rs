@@ -16,6 +16,7 @@ pub(super) const PROFILE: Profile = Profile {
     no_models: &[],
     numbers_anew: true,
     subagent: None,
+    resumes: &["resume", "fork"],
     notes: &[],
     names: NAMES,
 };

@@ -1,9 +1,8 @@
 //! Builds a ledger while a stream is read, in bounded memory.
 
 use std::collections::BTreeMap;
-use std::ops::Add;
 
-use super::{Basis, Ledger, ModelTotals, TokenCounts, exact_dollars};
+use super::{Basis, Ledger, ModelTotals, SessionTotals, TokenCounts, add_costs, exact_dollars};
 use crate::recent::Recent;
 
 /// The usage of a message.
@@ -19,14 +18,43 @@ pub(crate) struct ResultUsage {
     pub(crate) total_usd: Option<f64>,
     /// The tokens and web searches of the turn. `None` if there is no count.
     pub(crate) turn: Option<(TokenCounts, u64)>,
-    /// What each model used in the process so far.
-    pub(crate) models: Option<BTreeMap<String, ModelTotals>>,
-    /// Whether there is a count for each of them.
-    pub(crate) models_counted: bool,
-    /// The web searches of the models.
-    pub(crate) searches_of_models: u64,
+    /// What the models used in the session so far.
+    pub(crate) models: Option<ModelsUsage>,
+    /// What they used since the last result of the process, or since it started.
+    pub(crate) since_last: Option<ModelsUsage>,
     /// Whether the process continues a session that had another id.
     pub(crate) is_resumed: bool,
+}
+
+/// What models used.
+#[derive(Debug, Default)]
+pub(crate) struct ModelsUsage {
+    pub(crate) models: BTreeMap<String, ModelTotals>,
+    pub(crate) web_searches: u64,
+    /// Whether there is a count for each of them.
+    pub(crate) are_counted: bool,
+}
+
+impl ModelsUsage {
+    /// Subtracts what other counts contain. A model of which nothing is left is not part of the rest.
+    fn without(&self, other: &Self) -> Self {
+        let rest = |(model, totals): (&String, &ModelTotals)| match other.models.get(model) {
+            Some(used) => Some(totals.without(*used)).filter(|rest| !rest.is_nothing()).map(|rest| (model.clone(), rest)),
+            None => Some((model.clone(), *totals)),
+        };
+        Self {
+            models: self.models.iter().filter_map(rest).collect(),
+            web_searches: self.web_searches.saturating_sub(other.web_searches),
+            are_counted: self.are_counted,
+        }
+    }
+
+    fn totals(&self) -> ModelTotals {
+        self.models.values().fold(ModelTotals::default(), |mut sum, totals| {
+            sum += *totals;
+            sum
+        })
+    }
 }
 
 /// A model name that does not stand for a model.
@@ -69,13 +97,24 @@ pub(crate) struct LedgerBuilder {
     sub_agents: bool,
     /// Whether a figure was left out, because it cannot be true.
     refused: bool,
+    /// Whether the run resumed a session.
+    resumes: bool,
+    /// What that session had used before, if the caller knows it.
+    resumed: Option<SessionTotals>,
+    /// Whether totals may contain what a session had used before the run.
+    is_vague: bool,
 }
 
-/// One process of the agent. Its totals are cumulative.
+/// One process of the agent. The agent's totals are cumulative: they begin with what its session had used before.
 #[derive(Debug, Default)]
 struct Process {
     ended_a_turn: bool,
+    /// The cost of the session so far.
     total: Option<f64>,
+    /// What the session had used before this process.
+    before: ModelsUsage,
+    /// The sum of it, and whether the process resumed a session of which that is known.
+    before_sum: Option<ModelTotals>,
     /// The totals by model, if a result had them.
     models: BTreeMap<String, ModelTotals>,
     /// What the models used, or the turns if no model is named.
@@ -94,21 +133,48 @@ impl Process {
         }
     }
 
+    /// Takes from the first result what the session had used before.
+    fn set_before(&mut self, so_far: &ModelsUsage, since: &ModelsUsage) {
+        self.before = so_far.without(since);
+        self.before_sum = (!self.before.models.is_empty()).then(|| self.before.totals());
+    }
+
     /// Replaces what the turns used with the totals by model.
-    fn set_models(&mut self, models: BTreeMap<String, ModelTotals>, web_searches: u64) {
-        self.tokens = models.values().map(|totals| totals.tokens).fold(TokenCounts::default(), Add::add);
-        self.models = models;
-        self.web_searches = web_searches;
+    fn set_models(&mut self, so_far: &ModelsUsage) {
+        let used = so_far.without(&self.before);
+        self.tokens = used.totals().tokens;
+        self.models = used.models;
+        self.web_searches = used.web_searches;
+    }
+
+    /// Takes from the caller what the session had used before.
+    fn resume(&mut self, before: SessionTotals) {
+        self.before_sum = Some(ModelTotals { tokens: before.tokens, cost_usd: before.cost_usd });
+    }
+
+    /// Returns the cost of the session before this process.
+    fn cost_before(&self) -> f64 {
+        self.before_sum.and_then(|before| before.cost_usd).unwrap_or(0.0)
+    }
+
+    /// Returns the cost of this process.
+    fn cost(&self) -> Option<f64> {
+        self.total.map(|total| exact_dollars((total - self.cost_before()).max(0.0)))
     }
 
     fn ledger(&self) -> Ledger {
         Ledger {
-            cost_usd: self.total.map(exact_dollars),
+            cost_usd: self.cost(),
             tokens: self.tokens,
             web_searches: self.web_searches,
             exact: self.whole,
             by_model: self.models.clone(),
             basis: Basis::Results,
+            session: self.before_sum.map(|before| SessionTotals {
+                cost_usd: add_costs(self.cost(), before.cost_usd),
+                tokens: self.tokens + before.tokens,
+                exact: self.whole,
+            }),
             ..Ledger::default()
         }
     }
@@ -131,7 +197,7 @@ impl Totals {
         self.processes += 1;
         self.with_cost += usize::from(process.total.is_some());
         self.whole += usize::from(process.whole);
-        self.cost = exact_dollars(self.cost + process.total.unwrap_or(0.0));
+        self.cost = exact_dollars(self.cost + process.cost().unwrap_or(0.0));
         self.tokens += process.tokens;
         self.web_searches = self.web_searches.saturating_add(process.web_searches);
     }
@@ -141,7 +207,7 @@ impl Totals {
         self.processes -= 1;
         self.with_cost -= usize::from(process.total.is_some());
         self.whole -= usize::from(process.whole);
-        self.cost = exact_dollars(self.cost - process.total.unwrap_or(0.0));
+        self.cost = exact_dollars(self.cost - process.cost().unwrap_or(0.0));
         self.tokens = self.tokens.without(process.tokens);
         self.web_searches = self.web_searches.saturating_sub(process.web_searches);
     }
@@ -167,6 +233,29 @@ struct Open {
 }
 
 impl LedgerBuilder {
+    /// Notes that the run resumed a session, and what that session had used before, if that is known.
+    pub(crate) fn resumes(&mut self, before: Option<SessionTotals>) {
+        self.resumes = true;
+        self.resumed = before;
+    }
+
+    /// Returns whether the messages so far, and what the result says of its turn, show much less than these totals: then a
+    /// session used the rest before. Some versions make requests that the stream does not show, so that a little more proves
+    /// nothing.
+    fn shows_less_than(&self, so_far: &ModelsUsage, of_turn: u64) -> bool {
+        let (mut shown, mut said) = (0_u64, 0_u64);
+        for (model, totals) in &so_far.models {
+            let of_model = [&self.from_messages, &self.from_deltas].map(|sums| sums.get(model).map_or(0, TokenCounts::prompt));
+            let of_model = of_model[0].saturating_add(of_model[1]);
+            // Of some models the stream shows no request.
+            if of_model > 0 {
+                shown = shown.saturating_add(of_model);
+                said = said.saturating_add(totals.tokens.prompt());
+            }
+        }
+        said / 2 > shown.max(of_turn)
+    }
+
     /// Notes that the conversation continues under another id in the same process.
     pub(crate) fn expect_new_session_id(&mut self) {
         self.explained = true;
@@ -193,6 +282,8 @@ impl LedgerBuilder {
                 self.past += &ended.ledger();
             }
         }
+        let of_turn = used.turn.map_or(0, |(tokens, _)| tokens.prompt());
+        let shows_less = used.models.as_ref().is_some_and(|so_far| self.shows_less_than(so_far, of_turn));
         let process = self.processes.entry(self.session.clone()).or_default();
         if process.ended_a_turn {
             self.totals.remove(process);
@@ -202,7 +293,13 @@ impl LedgerBuilder {
             self.totals.add(&ended);
             self.past += &ended.ledger();
         }
-        let before = process.total.unwrap_or(0.0);
+        if !process.ended_a_turn {
+            match (&used.models, used.since_last) {
+                (Some(so_far), Some(since)) => process.set_before(so_far, &since),
+                _ => self.is_vague |= self.resumes || shows_less,
+            }
+        }
+        let before = process.total.unwrap_or_else(|| process.cost_before());
         process.total = total.or(process.total);
         if let Some((tokens, web_searches)) = used.turn {
             self.counted = true;
@@ -213,11 +310,12 @@ impl LedgerBuilder {
         let was_whole = process.whole || !process.ended_a_turn;
         process.ended_a_turn = true;
         let has_total = used.models.is_some();
-        let models = used.models.filter(|models| !models.is_empty());
-        process.whole = models.is_some() && used.models_counted || models.is_none() && has_total && idle && was_whole;
+        let models = used.models.filter(|used| !used.models.is_empty());
+        process.whole =
+            models.as_ref().is_some_and(|used| used.are_counted) || models.is_none() && has_total && idle && was_whole;
         if let Some(models) = models {
             self.counted = true;
-            process.set_models(models, used.searches_of_models);
+            process.set_models(&models);
         }
         self.totals.add(process);
         self.forget(None);
@@ -298,11 +396,18 @@ impl LedgerBuilder {
         };
         self.counted = true;
         self.since_result = false;
+        let is_first = self.processes.is_empty();
         let process = self.processes.entry(thread.map(str::to_owned)).or_default();
         if std::mem::replace(&mut process.ended_a_turn, true) {
             self.totals.remove(process);
+        } else if self.resumes && is_first {
+            match self.resumed.take().filter(|before| before.tokens.is_within(now)) {
+                Some(before) => process.resume(before),
+                None => self.is_vague = true,
+            }
         }
         process.whole = true;
+        let now = now.without(process.before_sum.unwrap_or_default().tokens);
         let before = std::mem::replace(&mut process.tokens, now);
         self.totals.add(process);
         self.forget(thread);
@@ -362,7 +467,12 @@ impl LedgerBuilder {
     /// sub-agents.
     fn told_by_results(&self, mut ledger: Ledger) -> Ledger {
         ledger.basis = Basis::Results;
-        ledger.exact &= self.counted && !self.since_result && !self.sub_agents && !self.forgot && !self.refused;
+        let is_whole =
+            self.counted && !self.since_result && !self.sub_agents && !self.forgot && !self.refused && !self.is_vague;
+        ledger.exact &= is_whole;
+        if let Some(session) = &mut ledger.session {
+            session.exact &= is_whole;
+        }
         ledger
     }
 }
@@ -377,14 +487,7 @@ mod tests {
         let sessions = u32::try_from(PROCESSES).unwrap() + 1_000;
         for session in 0..sessions {
             let turn = Some((TokenCounts { input: 2, ..TokenCounts::default() }, 0));
-            let used = ResultUsage {
-                total_usd: Some(0.5),
-                turn,
-                models: None,
-                models_counted: false,
-                searches_of_models: 0,
-                is_resumed: false,
-            };
+            let used = ResultUsage { total_usd: Some(0.5), turn, models: None, since_last: None, is_resumed: false };
             builder.result(used, Some(&session.to_string()), false);
         }
         assert!(builder.processes.len() <= PROCESSES, "{}", builder.processes.len());

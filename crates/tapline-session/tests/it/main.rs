@@ -42,6 +42,8 @@ mod read_stream;
 #[cfg(test)]
 mod regressions;
 #[cfg(test)]
+mod resumed_costs;
+#[cfg(test)]
 mod round_trip;
 #[cfg(test)]
 mod rule_mistakes;

@@ -2,11 +2,10 @@
 
 use std::collections::VecDeque;
 
-use tapline_protocol::Agent;
 use tapline_recording::Redactor;
 use tapline_runner::{Seen, Update};
 use tapline_session::step::Turn;
-use tapline_session::{Ending, Report, What};
+use tapline_session::{Ending, Fold, Report, What};
 
 use crate::clean::CleanReading;
 
@@ -21,15 +20,15 @@ pub(super) struct Clean {
 }
 
 impl Clean {
-    pub(super) fn new(redactor: Redactor, kind: Agent) -> Self {
-        let reading = CleanReading::new(redactor, Some(kind));
+    pub(super) fn new(redactor: Redactor, fold: Fold) -> Self {
+        let reading = CleanReading::new(redactor, fold);
         Self { reading, turn: None, ready: VecDeque::new(), raw: None }
     }
 
-    /// Notes that the next lines are from another process.
-    pub(super) fn renew(&mut self) {
+    /// Notes that the next lines are from another process, which this fold is for.
+    pub(super) fn renew(&mut self, fold: Fold) {
         self.rest();
-        self.reading.end_of_process(&Ending::default());
+        self.reading.end_of_process(&Ending::default(), fold);
     }
 
     /// Removes secrets from the verdict of a report.

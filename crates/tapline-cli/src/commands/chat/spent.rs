@@ -1,27 +1,33 @@
-//! What one turn of a chat used. The agent's own figures are for the whole session.
+//! What one turn of a chat used. The agent's own figures are for the whole process.
 
+use tapline_session::TokenCounts;
 use tapline_session::step::Turn;
 use tapline_session::text::{dollars, short_count};
-use tapline_session::{Ledger, TokenCounts};
 
 /// What the session has used so far.
 #[derive(Debug)]
 pub(super) struct Spent {
-    /// `None` while it is not known: a resumed session continues its count.
-    before: Option<Ledger>,
+    before: TokenCounts,
+    /// Whether an earlier session goes on. Its figures may contain what it used before.
+    resumed: bool,
 }
 
 impl Spent {
     pub(super) fn new(resumed: bool) -> Self {
-        Self { before: (!resumed).then(Ledger::default) }
+        Self { before: TokenCounts::default(), resumed }
     }
 
     /// Returns what this turn used, if it is known.
     pub(super) fn turn(&mut self, turn: &Turn) -> Option<String> {
         let now = &turn.so_far.ledger;
-        let before = self.before.replace(now.clone())?;
+        let before = std::mem::replace(&mut self.before, now.tokens);
+        if self.resumed && !now.exact {
+            return None;
+        }
+        // Each process counts anew.
+        let before = if turn.index == 0 { TokenCounts::default() } else { before };
         let cost = turn.cost_usd.map(dollars);
-        let took = |count: fn(&TokenCounts) -> u64| count(&now.tokens).saturating_sub(count(&before.tokens));
+        let took = |count: fn(&TokenCounts) -> u64| count(&now.tokens).saturating_sub(count(&before));
         let (read, written) = (took(|tokens| tokens.input), took(|tokens| tokens.output));
         let tokens = (read + written > 0).then(|| format!("{} in · {} out", short_count(read), short_count(written)));
         let parts: Vec<String> = cost.into_iter().chain(tokens).collect();

@@ -46,7 +46,7 @@ enum State {
 
 impl Talk {
     pub(super) async fn start(agent: Agent, redact: bool) -> Result<Self, Failure> {
-        let clean = redact.then(|| Box::new(Clean::new(agent.redactor.clone(), agent.kind)));
+        let clean = redact.then(|| Box::new(Clean::new(agent.redactor.clone(), agent.fold())));
         let with = if habits(agent.kind).listens {
             With::Session(Box::new(agent.session().await?.collect_only("turns")))
         } else {
@@ -85,7 +85,7 @@ impl Talk {
                 if !matches!(runs.state, State::Idle) {
                     bail!("{} reads prompts only between turns: wait, or interrupt it with Ctrl-C", runs.agent);
                 }
-                self.clean.iter_mut().for_each(|clean| clean.renew());
+                self.clean.iter_mut().for_each(|clean| clean.renew(runs.conversation.agent.fold()));
                 runs.turn = (runs.turn.0 + 1, None);
                 runs.state = State::Running(Box::new(runs.conversation.start(text).await?));
                 Ok(runs.name())

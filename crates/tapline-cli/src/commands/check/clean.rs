@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use tapline_protocol::{Agent, Record};
 use tapline_recording::{REDACTED, Redactor};
 use tapline_runner::Seen;
-use tapline_session::Ending;
 use tapline_session::check::{CheckReport, Checker};
 use tapline_session::permission::Decided;
 use tapline_session::policy::Violation;
 use tapline_session::step::{Step, What};
+use tapline_session::{Ending, Fold};
 
 use crate::clean::{CleanMessages, CleanReading};
 
@@ -23,7 +23,11 @@ pub(super) struct CleanCheck {
 
 impl CleanCheck {
     pub(super) fn new(redactor: Redactor, agent: Option<Agent>) -> Self {
-        Self { reading: CleanReading::new(redactor, agent), checker: Checker::default(), calls: BTreeMap::new() }
+        Self {
+            reading: CleanReading::new(redactor, Fold::for_agent(agent)),
+            checker: Checker::default(),
+            calls: BTreeMap::new(),
+        }
     }
 
     /// Takes the next record, or what the host said.

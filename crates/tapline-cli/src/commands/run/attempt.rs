@@ -81,7 +81,12 @@ impl Ended {
 impl Attempt<'_> {
     pub(super) async fn run(mut self, resume: Option<String>, show: &mut Show, whole: &mut Fold) -> Result<Ended> {
         let mut folder = self.folder.map(|folder| attempt_folder(folder.to_owned(), self.number));
-        let mut started = match self.start(resume.clone(), folder.clone()).await {
+        let agent = self.agent(resume.clone(), folder.clone());
+        let fold = agent.fold();
+        if self.number == 1 {
+            *whole = agent.fold();
+        }
+        let mut started = match self.start(agent).await {
             Ok(started) => started,
             Err(why) => return Ok(self.not_begun(why, "before the agent was started", show)),
         };
@@ -92,7 +97,7 @@ impl Attempt<'_> {
             started = self.agent(resume, None).start().await;
         }
         match started {
-            Ok(running) => Ok(self.follow(running, show, whole, folder).await),
+            Ok(running) => Ok(self.follow(running, fold, show, whole, folder).await),
             Err(error @ (StartError::NotFound { .. } | StartError::NotExecutable { .. } | StartError::System { .. })) => {
                 Ok(self.not_started(&error))
             }
@@ -102,7 +107,7 @@ impl Attempt<'_> {
     }
 
     /// Starts the agent. If that takes long because the disk does not answer, neither clock nor signal waits for it.
-    async fn start(&self, resume: Option<String>, folder: Option<PathBuf>) -> Result<Result<Running, StartError>, NotBegun> {
+    async fn start(&self, agent: Agent) -> Result<Result<Running, StartError>, NotBegun> {
         let given_up = async {
             let why = over(self.signals, self.args.ending.timeout.and_then(|limit| self.started.checked_add(limit))).await;
             // An agent that is just starting is stopped properly.
@@ -111,7 +116,7 @@ impl Attempt<'_> {
         };
         tokio::select! {
             biased;
-            started = self.agent(resume, folder).start() => Ok(started),
+            started = agent.start() => Ok(started),
             why = given_up => Err(why),
         }
     }
@@ -178,13 +183,20 @@ impl Attempt<'_> {
         }
     }
 
-    async fn follow(&mut self, running: Running, show: &mut Show, whole: &mut Fold, recorded: Option<PathBuf>) -> Ended {
+    async fn follow(
+        &mut self,
+        running: Running,
+        fold: Fold,
+        show: &mut Show,
+        whole: &mut Fold,
+        recorded: Option<PathBuf>,
+    ) -> Ended {
         let for_document = if self.plan.format == RunFormat::Json { &["turns", "structured"][..] } else { &[] };
         let paths = || self.args.shown.get.iter().map(String::as_str).chain(for_document.iter().copied());
         let prints_all = matches!(self.plan.format, RunFormat::Report | RunFormat::Steps);
         let wants_all = self.wants_summary() || prints_all && self.args.shown.get.is_empty();
         let collector = if wants_all { Collector::default() } else { Collector::for_paths(paths()) };
-        let mut clean = self.redaction.clean(self.plan.kind, collector);
+        let mut clean = self.redaction.clean(fold, collector);
         let mut running = match wants_all {
             // The report is made from the clean records.
             _ if self.redaction.printed => running.collect_only(""),

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use tapline_archive::used_before;
 use tapline_runner::{Agent, AgentInput, Environment, Options, SubAgent};
 use tapline_session::What;
 use tapline_session::permission::Permissions;
@@ -145,6 +146,7 @@ pub(in crate::commands) fn options(told: &AgentOptions, extra: &[OsString], part
         system_prompt_file: told.system_prompt_file.as_ref().map(here),
         append_system_prompt_file: told.append_system_prompt_file.as_ref().map(here),
         partial,
+        session_before: None,
         extra: extra.to_vec(),
     })
 }
@@ -222,11 +224,20 @@ impl Plan {
         (agent.limits.linger, agent.limits.grace) = (ending.linger, ending.grace);
         agent.label.clone_from(&args.shown.label);
         agent.no_heuristics = ending.no_heuristics;
-        match resume {
+        let mut agent = match resume {
             Some(session) => agent.go_on(session),
             None => agent,
-        }
+        };
+        note_session_before(&mut agent);
+        agent
     }
+}
+
+/// Looks up what the session that is resumed has used so far, where its agent counts that again.
+pub(in crate::commands) fn note_session_before(agent: &mut Agent) {
+    let variable = |name: &str| agent.variable(name).map(PathBuf::from);
+    let before = agent.options.resume.as_deref().and_then(|id| used_before(agent.kind, id, &variable));
+    agent.options.session_before = before;
 }
 
 /// Returns the agent's environment.

@@ -1,9 +1,9 @@
 //! What a run writes without secrets, and the report on that.
 
-use tapline_protocol::{Agent, Record};
+use tapline_protocol::Record;
 use tapline_recording::Redactor;
 use tapline_runner::{Conclusion, Seen, report};
-use tapline_session::{Collector, Report, Run as RunFacts, Step, Summary};
+use tapline_session::{Collector, Fold, Report, Run as RunFacts, Step, Summary};
 
 use crate::args::run::{Run, RunFormat};
 use crate::ci;
@@ -32,9 +32,8 @@ impl Redaction {
     }
 
     /// The agent's lines without secrets, if somebody wants them.
-    pub(super) fn clean(&self, kind: Agent, collector: Collector) -> Option<Box<Clean>> {
-        let reading = || CleanReading::new(self.redactor.clone(), Some(kind));
-        self.told.then(|| Box::new(Clean { reading: reading(), collector }))
+    pub(super) fn clean(&self, fold: Fold, collector: Collector) -> Option<Box<Clean>> {
+        self.told.then(|| Box::new(Clean { reading: CleanReading::new(self.redactor.clone(), fold), collector }))
     }
 }
 

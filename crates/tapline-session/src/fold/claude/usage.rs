@@ -5,7 +5,7 @@ use tapline_protocol::claude::result::{ModelUsage, ModelUsages, TurnResult};
 use tapline_protocol::{Count, Read as _, Record, Value};
 
 use crate::fold::{Fold, Steps};
-use crate::ledger::{MessageUsage, ModelTotals, ResultUsage, TokenCounts, exact_dollars};
+use crate::ledger::{MessageUsage, ModelTotals, ModelsUsage, ResultUsage, TokenCounts, exact_dollars};
 use crate::plausible::{MOST_SEARCHES, MOST_TOKENS, implausible, is_cost};
 
 impl From<&Usage> for TokenCounts {
@@ -52,21 +52,30 @@ fn counts_tokens(result: Value<'_>) -> bool {
 pub(super) fn of_result(turn: &TurnResult, record: &Record) -> ResultUsage {
     let counts = turn.usage.as_ref().map(|usage| &usage.counts);
     let counts = counts.filter(|counts| **counts != Usage::default() || record.with(counts_tokens) == Some(true));
-    let searches = |count: &Count| if count.0 > MOST_SEARCHES { 0 } else { count.0 };
-    let of_turn = |usage: &Usage| usage.server_tool_use.as_ref().map_or(0, |used| searches(&used.web_search_requests));
+    let searches = |usage: &Usage| usage.server_tool_use.as_ref().map_or(0, |used| of_searches(used.web_search_requests));
+    ResultUsage {
+        total_usd: turn.total_cost().map(|cost| cost.usd).filter(|usd| is_cost(*usd)),
+        turn: counts.map(|usage| (TokenCounts::from(usage).plausible(), searches(usage))),
+        models: turn.model_usage.as_ref().map(of_models),
+        since_last: turn.model_usage_since_last_result.as_ref().map(of_models),
+        is_resumed: turn.resume_reason.is_some(),
+    }
+}
+
+fn of_searches(count: Count) -> u64 {
+    if count.0 > MOST_SEARCHES { 0 } else { count.0 }
+}
+
+fn of_models(usages: &ModelUsages) -> ModelsUsage {
+    let models = usages.by_model();
     let of_model = |usage: &ModelUsage| ModelTotals {
         tokens: TokenCounts::from(usage).plausible(),
         cost_usd: usage.cost_usd.as_ref().filter(|cost| is_cost(cost.usd)).map(|cost| exact_dollars(cost.usd)),
     };
-    let models = turn.model_usage.as_ref().map(ModelUsages::by_model);
-    let searches_of_models = models.iter().flat_map(|models| models.values()).map(|usage| searches(&usage.web_search_requests));
-    ResultUsage {
-        total_usd: turn.total_cost().map(|cost| cost.usd).filter(|usd| is_cost(*usd)),
-        turn: counts.map(|usage| (TokenCounts::from(usage).plausible(), of_turn(usage))),
-        models_counted: turn.model_usage.as_ref().is_some_and(ModelUsages::are_counted),
-        searches_of_models: searches_of_models.fold(0, u64::saturating_add),
-        models: models.map(|models| models.into_iter().map(|(model, usage)| (model, of_model(&usage))).collect()),
-        is_resumed: turn.resume_reason.is_some(),
+    ModelsUsage {
+        web_searches: models.values().map(|usage| of_searches(usage.web_search_requests)).fold(0, u64::saturating_add),
+        are_counted: usages.are_counted(),
+        models: models.iter().map(|(model, usage)| (model.clone(), of_model(usage))).collect(),
     }
 }
 
