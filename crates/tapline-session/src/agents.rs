@@ -36,6 +36,12 @@ pub fn is_of_person(prompt: &str) -> bool {
     !profiles().any(|profile| profile.notes.iter().any(|note| prompt.trim_start().starts_with(note)))
 }
 
+/// Returns whether this agent says with the text of a failed result that the call was denied. These words change with every version: they count
+/// only where no field says who decided.
+pub fn says_denied(agent: Agent, text: &str) -> bool {
+    (profile(agent).says_denied)(text)
+}
+
 /// Returns whether this agent resumes a session if it is started with these arguments.
 pub fn resumes(agent: Agent, argv: &[String]) -> bool {
     let is_one = |argument: &String| {
@@ -87,6 +93,8 @@ pub(crate) struct Profile {
     pub(crate) numbers_anew: bool,
     /// The part of a call's input that says which kind of sub-agent it starts.
     pub(crate) subagent: Option<&'static str>,
+    /// Whether the text of a failed result says that the call was denied.
+    pub(crate) says_denied: fn(&str) -> bool,
     /// The arguments with which it resumes a session.
     pub(crate) resumes: &'static [&'static str],
     /// How its own notes begin that stand where prompts do.

@@ -56,7 +56,7 @@ mod unwritten;
 mod verdict;
 mod words;
 
-pub use agents::{is_of_person, needs_a_person, resumes};
+pub use agents::{is_of_person, needs_a_person, resumes, says_denied};
 pub use fold::{CodexPart, Fold, ItemEntry, LineCounts, Rejected, SessionFacts, StreamStats, Summary, TurnCounts};
 pub use format::StreamFormat;
 pub use host::{Host, earlier_run};

@@ -8,8 +8,8 @@ use std::borrow::Cow;
 use std::io::Read as _;
 
 use tapline_protocol::claude::content::ToolResult;
-use tapline_protocol::{Kind, Tape, Value};
-use tapline_session::{SessionPhase, needs_a_person};
+use tapline_protocol::{Agent, Kind, Tape, Value};
+use tapline_session::{SessionPhase, needs_a_person, says_denied};
 
 use std::path::{Path, PathBuf};
 
@@ -173,7 +173,7 @@ fn read(line: Line<'_>, into: &mut Reading) {
     let facts = &mut into.facts;
     match &*envelope.kind {
         "assistant" => drop(answer(&envelope, line.bytes, None, into)),
-        "user" => user(&envelope, into),
+        "user" => user(&envelope, line.value, into),
         "cost-state" => {
             let reported = totals(&envelope, line.value, line.value.get("modelUsage"), "totalCostUSD", into);
             if let Some(reported) = reported {
@@ -339,6 +339,11 @@ fn result_of_turn(envelope: &Envelope<'_>, line: Value<'_>, into: &mut Reading) 
         false => SessionPhase::Finished,
     };
     into.facts.busy_ms = into.facts.busy_ms.saturating_add(line.get("duration_ms").map_or(0, number));
+    for denial in line.get("permission_denials").and_then(Value::items).into_iter().flatten() {
+        if let Some(call) = denial.get("tool_use_id") {
+            into.ended(hash(&text(call)), CallEnd::Denied);
+        }
+    }
     // Newer versions tell what the turn used, and totals that include what the session, or the one it was forked from,
     // used before. Older ones tell only totals, of this process.
     let since = line.get("model_usage_since_last_result");
@@ -400,13 +405,13 @@ fn partial(envelope: &Envelope<'_>, line: Value<'_>, into: &mut Reading) {
     }
 }
 
-fn user(envelope: &Envelope<'_>, into: &mut Reading) {
+fn user(envelope: &Envelope<'_>, line: Value<'_>, into: &mut Reading) {
     let Some(content) = envelope.message.and_then(|message| message.get("content")) else { return };
     into.facts.phase = SessionPhase::Working;
     let mut prompt = (content.kind() == Kind::String).then(|| text(content));
     for block in content.items().unwrap_or_default() {
         match block.get("type").map(text).as_deref() {
-            Some("tool_result") => result(block, into),
+            Some("tool_result") => result(block, line, into),
             Some("text") if prompt.is_none() => prompt = block.get("text").map(text),
             _ => {}
         }
@@ -431,7 +436,7 @@ fn is_command(prompt: &str) -> bool {
     ["<command-name>", "<local-command", INTERRUPTED].iter().any(|start| prompt.starts_with(start))
 }
 
-fn result(block: Value<'_>, into: &mut Reading) {
+fn result(block: Value<'_>, line: Value<'_>, into: &mut Reading) {
     let Some(id) = block.get("tool_use_id").map(text) else { return };
     let content = block.get("content");
     // Results can be long: only their beginning is looked at, as it is written.
@@ -440,26 +445,27 @@ fn result(block: Value<'_>, into: &mut Reading) {
         first.unwrap_or(content).raw().strip_prefix('"')
     });
     let said = said.unwrap_or_default();
-    let ended = match ToolResult::is_failure(block.get("is_error").and_then(Value::as_bool), said) {
-        false => return,
-        true if is_denial(said) => CallEnd::Denied,
-        true => CallEnd::Failed,
+    let is_denied = is_denied(line, &id);
+    let failed = || ToolResult::is_failure(block.get("is_error").and_then(Value::as_bool), said);
+    let ended = match is_denied {
+        Some(true) => CallEnd::Denied,
+        _ if !failed() => return,
+        None if says_denied(Agent::Claude, said) => CallEnd::Denied,
+        _ => CallEnd::Failed,
     };
     into.ended(hash(&id), ended);
 }
 
-/// The words with which Claude Code says that a call was refused.
-fn is_denial(said: &str) -> bool {
-    const STARTS: [&str; 4] = [
-        "The user doesn't want to proceed with this tool use",
-        "The user doesn't want to take this action",
-        "Claude requested permissions",
-        "Permission to use ",
-    ];
-    // `touch in '/home/dev/x' needs approval. …`
-    let beginning: String = said.chars().take(400).collect();
-    STARTS.iter().any(|start| said.starts_with(start))
-        || [" needs approval", " requires approval"].iter().any(|words| beginning.contains(words))
+/// Returns whether the call of a result was denied, if the line says so in its own fields: in a stream for each result, in a transcript for its
+/// only one.
+fn is_denied(line: Value<'_>, call: &str) -> Option<bool> {
+    let about = |of: &Value<'_>| of.get("id").is_some_and(|id| text(id) == call);
+    let said = match line.get("tool_result_meta").and_then(Value::items) {
+        Some(mut all) => all.find(about)?.get("permission_decision"),
+        None if line.get("toolDenialKind").is_some() => return Some(true),
+        None => line.get("permissionDecision"),
+    };
+    said?.get("decision").map(|decision| text(decision) == "reject")
 }
 
 /// Reads totals: for each model, and the cost of all. If a figure of one model cannot be true, those of none count. Returns

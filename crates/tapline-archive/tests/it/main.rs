@@ -9,6 +9,8 @@ mod copies_checked;
 #[cfg(test)]
 mod damaged_files;
 #[cfg(test)]
+mod denied_calls;
+#[cfg(test)]
 mod earlier_indexes;
 #[cfg(test)]
 #[cfg(feature = "parquet")]

@@ -16,10 +16,25 @@ pub(super) const PROFILE: Profile = Profile {
     no_models: &["<synthetic>"],
     numbers_anew: false,
     subagent: Some("subagent_type"),
+    says_denied,
     resumes: &["--resume", "-r", "--continue", "-c"],
     notes: &["[Request interrupted", "<command-name>", "<local-command", "<task-notification>"],
     names: NAMES,
 };
+
+/// The words with which Claude Code says that a call was denied.
+fn says_denied(text: &str) -> bool {
+    const STARTS: [&str; 4] = [
+        "The user doesn't want to proceed with this tool use",
+        "The user doesn't want to take this action",
+        "Claude requested permissions",
+        "Permission to use ",
+    ];
+    // `touch in '/home/dev/x' needs approval. …`
+    let beginning: String = text.chars().take(400).collect();
+    STARTS.iter().any(|start| text.starts_with(start))
+        || [" needs approval", " requires approval", " require approval"].iter().any(|words| beginning.contains(words))
+}
 
 /// Returns what `--output-format text` prints.
 #[expect(clippy::unnecessary_wraps, reason = "an agent may print nothing")]

@@ -16,6 +16,7 @@ pub(super) const PROFILE: Profile = Profile {
     no_models: &[],
     numbers_anew: true,
     subagent: None,
+    says_denied: |_| false,
     resumes: &["resume", "fork"],
     notes: &[],
     names: NAMES,

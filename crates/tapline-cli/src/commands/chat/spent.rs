@@ -21,7 +21,7 @@ impl Spent {
     pub(super) fn turn(&mut self, turn: &Turn) -> Option<String> {
         let now = &turn.so_far.ledger;
         let before = std::mem::replace(&mut self.before, now.tokens);
-        if self.resumed && !now.exact {
+        if self.resumed && turn.index == 0 && !now.exact {
             return None;
         }
         // Each process counts anew.

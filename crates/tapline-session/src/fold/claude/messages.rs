@@ -5,10 +5,10 @@ use tapline_protocol::claude::control::{ControlRequest, HookReply, Request, Resp
 use tapline_protocol::claude::message::{Assistant, PermissionDecision, ToolResultMeta, User};
 use tapline_protocol::claude::partial::{Partial as WirePartial, StreamEvent};
 use tapline_protocol::claude::system::{ModelRefusal, PermissionDenied};
-use tapline_protocol::{Envelope, Json, Kind, Record, Value};
+use tapline_protocol::{Agent, Envelope, Json, Kind, Record, Value};
 
 use super::usage;
-use crate::agents::asks_a_person;
+use crate::agents::{asks_a_person, says_denied};
 use crate::call::describe;
 use crate::fold::threads::Early;
 use crate::fold::{Fold, Steps};
@@ -161,10 +161,17 @@ impl Fold {
         let text = block.content.joined_text();
         let is_error = block.is_error == Some(true);
         let failed = ToolResult::is_failure(block.is_error, &text);
-        if let Some(id) = block.tool_use_id.as_ref().filter(|id| failed && self.refusals.is_refused(id)) {
-            // Some versions never list it among the denials of the turn.
-            let denial = Denial { by: DeniedBy::Host, reason: Some(text.clone()) };
-            self.deny(Some(id.clone()), None, None, None, denial, out);
+        if let Some(id) = block.tool_use_id.as_ref().filter(|_| failed) {
+            let meta = self.sides.claude.about_results.iter().find(|meta| meta.id.as_ref() == Some(id));
+            let is_decided = meta.is_some_and(|meta| meta.permission_decision.is_some());
+            // Some versions list it among the denials of the turn much later, or never.
+            let by = match self.refusals.is_refused(id) {
+                true => Some(DeniedBy::Host),
+                false => (!is_decided && says_denied(Agent::Claude, &text)).then_some(DeniedBy::Unknown),
+            };
+            if let Some(by) = by {
+                self.deny(Some(id.clone()), None, None, None, Denial { by, reason: Some(text.clone()) }, out);
+            }
         }
         self.tasks.answered(block.tool_use_id.as_ref(), failed);
         let seen = self.calls.answer(block.tool_use_id.as_ref());
