@@ -19,7 +19,7 @@ macro_rules! assets {
 
 assets! {
     "api.js" "asked.js" "choices.js" "conversation.js" "costs.js" "dom.js" "filter.js" "format.js" "help.js" "icon.svg" "main.js" "panel.js" "question.js" "row.js"
-    "session.js" "sessions.js" "still.js" "store.js" "style.css" "timeline.js" "virtual.js"
+    "session.js" "sessions.js" "signin.js" "still.js" "store.js" "style.css" "timeline.js" "virtual.js"
 }
 
 /// The style of steps, which exported pages have, too.

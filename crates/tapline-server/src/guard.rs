@@ -30,7 +30,10 @@ static HEADERS: [(HeaderName, &str); 7] = [
 pub(crate) enum Access {
     /// Anybody: it says nothing about sessions.
     Open,
-    /// Whoever has a token or the cookie: it says nothing about sessions, but that the server is there.
+    /// Any browser, because it says nothing about sessions: the page, which asks for a token if the browser has no cookie. A link on another
+    /// site may lead here, but no other site gets it into its own pages.
+    Page,
+    /// Whoever has a token or a cookie: it says nothing about sessions.
     Known,
     /// Whoever has this right.
     With(Right),
@@ -43,8 +46,9 @@ pub(crate) struct Guard {
     names: Vec<String>,
     /// Names that users gave: whatever the port, as a proxy may have another one.
     given: Vec<String>,
-    tokens: ServerTokens,
+    /// The cookie that the link gives.
     cookie: Secret,
+    tokens: ServerTokens,
     cookie_name: String,
     pub(crate) ticket: Ticket,
 }
@@ -63,18 +67,30 @@ impl Guard {
         Self { names, given, tokens, cookie: Secret::random(), cookie_name, ticket: Ticket::new(ticket) }
     }
 
-    /// Returns the cookie that lets a browser in.
+    /// Returns the cookie of the link, with all rights.
     pub(crate) fn cookie(&self) -> String {
-        format!("{}={}; HttpOnly; SameSite=Strict; Path=/", self.cookie_name, self.cookie.text())
+        self.set(&self.cookie)
+    }
+
+    /// Returns the cookie of the token that comes with a request, with the rights of the token.
+    pub(crate) fn cookie_for(&self, headers: &HeaderMap) -> Option<String> {
+        self.tokens.find(bearer(headers)?).map(|token| self.set(&token.cookie))
+    }
+
+    fn set(&self, cookie: &Secret) -> String {
+        format!("{}={}; HttpOnly; SameSite=Strict; Path=/", self.cookie_name, cookie.text())
     }
 
     /// Refuses a request that must not be answered.
     pub(crate) fn check(&self, parts: &Parts, access: Access) -> Result<(), ApiError> {
         self.check_host(parts)?;
-        if access == Access::Open {
+        if access == Access::Open || access == Access::Page && is_followed(parts) {
             return Ok(());
         }
         self.check_origin(&parts.headers)?;
+        if access == Access::Page {
+            return Ok(());
+        }
         let rights = self.rights(parts)?;
         match access {
             Access::With(right) if !rights.contains(&right) => {
@@ -136,15 +152,13 @@ impl Guard {
         ))
     }
 
-    /// Returns what somebody may do. A browser with the cookie may do all.
+    /// Returns what somebody may do.
     fn rights(&self, parts: &Parts) -> Result<&[Right], ApiError> {
         let headers = &parts.headers;
         let denied = |code, message: &str| Err(ApiError::new(StatusCode::UNAUTHORIZED, code, message));
-        if let Some(given) = headers.get(header::AUTHORIZATION) {
-            let given = given.to_str().unwrap_or_default();
-            let bearer = given.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
-            let rights = bearer.and_then(|(_, token)| self.tokens.rights_of(token.trim()));
-            return rights.map_or_else(
+        if headers.contains_key(header::AUTHORIZATION) {
+            let token = bearer(headers).and_then(|token| self.tokens.find(token));
+            return token.map(|token| token.rights.as_slice()).map_or_else(
                 || {
                     denied(
                         "wrong-token",
@@ -154,12 +168,12 @@ impl Guard {
                 Ok,
             );
         }
-        if !self.has_cookie(headers) {
+        let Some(rights) = self.rights_of_cookie(headers) else {
             return denied(
                 "no-token",
                 "Open the link that the server printed when it started, or send one of its tokens as `Authorization: Bearer TOKEN`.",
             );
-        }
+        };
         // Browsers say where a request that changes something comes from. One that does not say it is not a browser's.
         let changes = ![Method::GET, Method::HEAD].contains(&parts.method);
         if changes && !headers.contains_key(header::ORIGIN) {
@@ -169,14 +183,30 @@ impl Guard {
                 "A request that changes something needs an Origin header, or a token as `Authorization: Bearer TOKEN`.",
             ));
         }
-        Ok(&Right::ALL)
+        Ok(rights)
     }
 
-    fn has_cookie(&self, headers: &HeaderMap) -> bool {
+    fn rights_of_cookie(&self, headers: &HeaderMap) -> Option<&[Right]> {
         let cookies = headers.get_all(header::COOKIE).iter().filter_map(|cookies| cookies.to_str().ok());
-        let mut pairs = cookies.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
-        pairs.any(|(name, value)| name == self.cookie_name && self.cookie.is(value))
+        let pairs = cookies.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
+        let all = |value: &str| self.cookie.is(value).then_some(Right::ALL.as_slice());
+        let of_token = |value: &str| self.tokens.with_cookie(value).map(|token| token.rights.as_slice());
+        pairs.filter(|(name, _)| *name == self.cookie_name).find_map(|(_, value)| all(value).or_else(|| of_token(value)))
     }
+}
+
+/// Returns the token that comes with a request.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(header::AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// Returns whether a browser goes somewhere with a tab of its own, as it does when a person follows a link. What it gets there, no other page
+/// can read.
+fn is_followed(parts: &Parts) -> bool {
+    let is = |name: &str, value: &str| parts.headers.get(name).is_some_and(|given| given == value);
+    let has_origin = parts.headers.contains_key(header::ORIGIN);
+    parts.method == Method::GET && !has_origin && is("sec-fetch-mode", "navigate") && is("sec-fetch-dest", "document")
 }
 
 /// Puts the headers on an answer.

@@ -24,19 +24,20 @@ type Accesses = Arc<HashMap<&'static str, Access>>;
 
 /// All routes.
 pub(crate) fn table() -> Vec<Route> {
-    use Access::{Known, Open};
+    use Access::{Known, Open, Page};
     const PUSH: Access = Access::With(Right::Push);
     const READ: Access = Access::With(Right::Read);
     const CONTROL: Access = Access::With(Right::Control);
     vec![
-        ("get", "/", Known, get(system::page)),
-        ("get", "/sessions/{id}", Known, get(system::page)),
-        ("get", "/costs", Known, get(system::page)),
+        ("get", "/", Page, get(system::page)),
+        ("get", "/sessions/{id}", Page, get(system::page)),
+        ("get", "/costs", Page, get(system::page)),
         ("get", "/open", Open, get(system::open)),
-        ("get", "/assets/{name}", Known, get(system::asset)),
+        ("get", "/assets/{name}", Page, get(system::asset)),
         ("get", "/healthz", Open, get(system::health)),
         ("get", "/readyz", Open, get(system::ready)),
         ("get", "/metrics", READ, get(system::metrics)),
+        ("post", "/api/v1/sign-in", Known, post(system::sign_in)),
         ("get", "/api/v1/openapi.json", Known, get(openapi::document)),
         ("get", "/api/v1/sessions", READ, get(sessions::list)),
         ("get", "/api/v1/sessions/{id}", READ, get(sessions::one)),

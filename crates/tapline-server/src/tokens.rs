@@ -32,9 +32,11 @@ impl Right {
 pub struct ServerTokens(Vec<Token>);
 
 #[derive(Clone, Debug)]
-struct Token {
+pub(crate) struct Token {
     secret: Secret,
-    rights: Vec<Right>,
+    /// What a browser gets for it.
+    pub(crate) cookie: Secret,
+    pub(crate) rights: Vec<Right>,
 }
 
 /// What is wrong with a token file. No token is part of it.
@@ -64,7 +66,7 @@ impl ServerTokens {
             let Some(token) = words.pop() else { continue };
             let wrong = |why| TokensError::Line { line: at + 1, why };
             let secret = Secret::read(token).map_err(wrong)?;
-            if tokens.rights_of(token).is_some() {
+            if tokens.find(token).is_some() {
                 return Err(wrong("has a token that an earlier line has: name all of its rights in one line"));
             }
             let right = |word: &str| Right::ALL.into_iter().find(|right| right.name() == word);
@@ -72,7 +74,7 @@ impl ServerTokens {
             let named = words.into_iter().map(right).collect::<Option<Vec<Right>>>();
             let named = named.ok_or_else(|| wrong("has something else than push, read and control before its token"))?;
             let rights = if named.is_empty() { Right::ALL.to_vec() } else { named };
-            tokens.0.push(Token { secret, rights });
+            tokens.0.push(Token { secret, cookie: Secret::random(), rights });
         }
         if tokens.is_empty() {
             return Err(TokensError::Empty);
@@ -85,9 +87,14 @@ impl ServerTokens {
         self.0.is_empty()
     }
 
-    /// Returns the rights of a token, if it is one of these.
-    pub(crate) fn rights_of(&self, given: &str) -> Option<&[Right]> {
-        self.0.iter().find(|token| token.secret.is(given)).map(|token| token.rights.as_slice())
+    /// Returns the token with this text.
+    pub(crate) fn find(&self, text: &str) -> Option<&Token> {
+        self.0.iter().find(|token| token.secret.is(text))
+    }
+
+    /// Returns the token with this cookie.
+    pub(crate) fn with_cookie(&self, cookie: &str) -> Option<&Token> {
+        self.0.iter().find(|token| token.cookie.is(cookie))
     }
 }
 
@@ -102,11 +109,12 @@ mod tests {
     fn a_line_names_the_rights_of_its_token() {
         let text = format!("# of the CI\n push\t{ONE}\r\n\n  read control {TWO}\nan-older-file-has-only-this\n");
         let tokens = ServerTokens::read(&text).unwrap();
-        assert_eq!(tokens.rights_of(ONE), Some([Right::Push].as_slice()));
-        assert_eq!(tokens.rights_of(TWO), Some([Right::Read, Right::Control].as_slice()));
-        assert_eq!(tokens.rights_of("an-older-file-has-only-this"), Some(Right::ALL.as_slice()));
+        let rights = |text: &str| tokens.find(text).map(|token| token.rights.as_slice());
+        assert_eq!(rights(ONE), Some([Right::Push].as_slice()));
+        assert_eq!(rights(TWO), Some([Right::Read, Right::Control].as_slice()));
+        assert_eq!(rights("an-older-file-has-only-this"), Some(Right::ALL.as_slice()));
         for none in ["", "push", "read control", &format!("push {ONE}"), "# of the CI"] {
-            assert_eq!(tokens.rights_of(none), None, "{none}");
+            assert_eq!(rights(none), None, "{none}");
         }
     }
 

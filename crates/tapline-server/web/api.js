@@ -12,11 +12,24 @@ export class Refused extends Error {
   }
 }
 
-const SIGNED_OUT = 'This page is not signed in. Open the link that “tapline serve” printed when it started.';
+const UNREACHABLE = 'The server does not answer. Is “tapline serve” still running?';
+const SIGNED_OUT = 'This page is not signed in. Open the link that “tapline serve” printed when it started, or sign in with a token.';
+const WRONG_TOKEN = 'The token is wrong. A line of the file has its rights first, and then the token: paste only the token.';
+
+/** @type {() => void} */
+let signedOut = () => {};
+
+/** Tells when the server wants to know who asks. @param {() => void} told */
+export function onSignedOut(told) {
+  signedOut = told;
+}
 
 /** @param {Response} response */
 async function refusal(response) {
-  if (response.status === 401) return new Refused(401, SIGNED_OUT);
+  if (response.status === 401) {
+    signedOut();
+    return new Refused(401, SIGNED_OUT);
+  }
   let message = `The server answered ${response.status}. Try again in a moment.`;
   try {
     message = (await response.json()).error.message ?? message;
@@ -36,7 +49,7 @@ async function ask(path, options) {
     response = await fetch(path, { credentials: 'same-origin', ...options });
   } catch (error) {
     if (options?.signal?.aborted) throw error;
-    throw new Refused(0, 'The server does not answer. Is “tapline serve” still running?');
+    throw new Refused(0, UNREACHABLE);
   }
   if (!response.ok) throw await refusal(response);
   return response;
@@ -58,6 +71,16 @@ export async function get(path, signal) {
  */
 export async function post(path, body) {
   await ask(path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
+}
+
+/** Gets the cookie for a token. @param {string} token */
+export async function signIn(token) {
+  // A header holds no other characters, and neither does a token.
+  if (!/^[!-~]+$/.test(token)) throw new Refused(401, WRONG_TOKEN);
+  const response = await fetch('/api/v1/sign-in', { method: 'POST', credentials: 'same-origin', headers: { Authorization: `Bearer ${token}` } }).catch(() => null);
+  if (!response) throw new Refused(0, UNREACHABLE);
+  if (response.status === 401) throw new Refused(401, WRONG_TOKEN);
+  if (!response.ok) throw await refusal(response);
 }
 
 /** @param {string} id */

@@ -1,13 +1,14 @@
 // The page: which view is shown, the keys that work everywhere, and the line about the connection.
 
 /** @import { View } from './types' */
-import { onConnection } from './api.js';
+import { onConnection, onSignedOut } from './api.js';
 import { CostsView } from './costs.js';
 import { h, put, update } from './dom.js';
 import { tick } from './format.js';
 import { helpDialog } from './help.js';
 import { SessionView } from './session.js';
 import { SessionsView } from './sessions.js';
+import { signInDialog } from './signin.js';
 import { Store } from './store.js';
 
 const main = /** @type {HTMLElement} */ (document.getElementById('main'));
@@ -109,6 +110,7 @@ onConnection((lost) => {
   connection.hidden = lost === null;
   update(connection, lost);
 });
+onSignedOut(signInDialog);
 setInterval(tick, 1000);
 history.scrollRestoration = 'manual';
 route();

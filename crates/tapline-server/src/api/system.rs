@@ -1,10 +1,12 @@
 //! What is not about sessions: the page, its one-time link, health and metrics.
 
 use axum::extract::{Path, Query, State};
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use serde::Deserialize;
+use serde_json::json as value;
 
+use super::json;
 use crate::app::{Shared, blocking};
 use crate::assets;
 use crate::error::ApiError;
@@ -63,11 +65,21 @@ pub(crate) async fn open(method: Method, State(app): Shared, Query(query): Query
         return Err(ApiError::wrong_method());
     }
     if !query.ticket.is_some_and(|ticket| app.guard.ticket.take(&ticket)) {
-        let message = "This link was used already, is older than ten minutes, or is not this server's. Start the server again to get a new one.";
+        let message = "This link was used already, is older than ten minutes, or is not this server's. Open the page without it and paste a token there, or start the server again to get a new link.";
         return Err(ApiError::new(StatusCode::UNAUTHORIZED, "used-link", message));
     }
-    let cookie = HeaderValue::from_str(&app.guard.cookie()).map_err(|error| ApiError::internal(&error))?;
-    let mut response = Html(OPENED).into_response();
+    with_cookie(Html(OPENED).into_response(), &app.guard.cookie())
+}
+
+/// Lets a browser in with a token: it gets a cookie with the rights of the token.
+pub(crate) async fn sign_in(State(app): Shared, headers: HeaderMap) -> Result<Response, ApiError> {
+    let cookie = app.guard.cookie_for(&headers);
+    let cookie = cookie.ok_or_else(|| ApiError::bad("Send a token as `Authorization: Bearer TOKEN`."))?;
+    with_cookie(json(&value!({"ok": true}))?, &cookie)
+}
+
+fn with_cookie(mut response: Response, cookie: &str) -> Result<Response, ApiError> {
+    let cookie = HeaderValue::from_str(cookie).map_err(|error| ApiError::internal(&error))?;
     response.headers_mut().insert(header::SET_COOKIE, cookie);
     Ok(response)
 }

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use crate::stage::{Answer, Stage, TOKEN, read_all};
 
+/// The page: it says nothing about sessions.
+const PAGE: &[(&str, &str)] = &[("GET", "/"), ("GET", "/sessions/x"), ("GET", "/costs"), ("GET", "/assets/main.js")];
+
 /// Every route that must not be open.
 const CLOSED: &[(&str, &str)] = &[
-    ("GET", "/"),
-    ("GET", "/sessions/x"),
-    ("GET", "/costs"),
-    ("GET", "/assets/app.js"),
+    ("POST", "/api/v1/sign-in"),
     ("GET", "/metrics"),
     ("GET", "/api/v1/openapi.json"),
     ("GET", "/api/v1/sessions"),
@@ -66,7 +66,8 @@ fn a_wrong_host_gets_nothing() {
         &format!("127.0.0.1.evil.example:{port}"),
         "",
     ];
-    for (method, path) in CLOSED.iter().chain(&[("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/open?ticket=x")]) {
+    for (method, path) in CLOSED.iter().chain(PAGE).chain(&[("GET", "/healthz"), ("GET", "/readyz"), ("GET", "/open?ticket=x")])
+    {
         for host in &hosts {
             let answer = stage.ask(method, path, &[("Host", host), ("Authorization", &token)], b"");
             assert_eq!((answer.status, answer.code().as_str()), (421, "wrong-host"), "{method} {path} {host}");
@@ -104,7 +105,7 @@ fn another_page_gets_nothing() {
     let stage = Stage::new();
     let token = format!("Bearer {TOKEN}");
     let port = stage.address.port();
-    for (method, path) in CLOSED {
+    for (method, path) in CLOSED.iter().chain(PAGE) {
         for origin in [
             "http://evil.example",
             "null",

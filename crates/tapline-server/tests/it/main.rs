@@ -17,4 +17,6 @@ mod rights;
 #[cfg(test)]
 mod sessions;
 #[cfg(test)]
+mod signing_in;
+#[cfg(test)]
 mod stage;

@@ -137,6 +137,10 @@ export class Mock {
     const asset = /^\/assets\/([a-z]+\.(js|css|svg))$/.exec(path);
     if (asset) return send(200, await readFile(asset[1] === 'session.css' ? SESSION_CSS : new URL(asset[1], WEB)), TYPES[asset[2]]);
     if (!path.startsWith('/api/v1/')) return refuse(404, 'There is no such page.');
+    if (path === '/api/v1/sign-in' && request.headers.authorization === 'Bearer a-token-of-the-mock') {
+      response.writeHead(200, { 'Set-Cookie': 'tapline=token; HttpOnly; SameSite=Strict; Path=/', 'Content-Type': 'application/json' }).end('{"ok":true}');
+      return;
+    }
     if (!request.headers.cookie?.includes('tapline=token')) return refuse(401, 'Open the link.');
     this.api(request, response, path.slice(8), url.searchParams, send, refuse);
   }
