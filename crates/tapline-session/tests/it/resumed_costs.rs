@@ -5,9 +5,9 @@ use tapline_protocol::{Agent, Reader};
 use tapline_session::{Ending, Fold, Ledger, SessionTotals, TokenCounts};
 use tapline_testkit::fixture;
 
-fn ledger(agent: Agent, stream: &str, resumes: Option<Option<SessionTotals>>) -> Ledger {
+fn ledger(agent: Agent, stream: &str, resumes: bool, before: Option<SessionTotals>) -> Ledger {
     let mut fold = Fold::for_agent(Some(agent));
-    if let Some(before) = resumes {
+    if resumes {
         fold.resumes(before);
     }
     let bytes = std::fs::read(fixture(&format!("transcripts/{stream}.jsonl"))).expect("a fixture");
@@ -29,7 +29,7 @@ fn assert_costs(ledger: &Ledger, run: f64, session: Option<f64>) {
 
 #[test]
 fn claude_says_what_the_session_had_used_before() {
-    let claude = |stream: &str| ledger(Agent::Claude, &format!("claude-fork/{stream}"), None);
+    let claude = |stream: &str| ledger(Agent::Claude, &format!("claude-fork/{stream}"), false, None);
     let first = claude("stream");
     assert_costs(&first, 0.137_202_8, None);
     let second = claude("resume");
@@ -46,12 +46,14 @@ fn claude_says_what_the_session_had_used_before() {
 
 #[test]
 fn codex_is_told_what_the_session_had_used_before() {
-    let codex = |stream: &str, resumes| ledger(Agent::Codex, &format!("codex-fork/{stream}"), resumes);
+    let codex = |stream: &str, before: Option<SessionTotals>| {
+        ledger(Agent::Codex, &format!("codex-fork/{stream}"), before.is_some(), before)
+    };
     let first = codex("stream", None);
     assert_eq!((first.tokens.output, first.exact, first.session), (606, true, None));
-    let second = codex("resume", Some(Some(first.so_far())));
+    let second = codex("resume", Some(first.so_far()));
     assert_eq!((second.tokens.output, second.tokens.input, second.exact), (402, 4_001, true));
-    let third = codex("resume-2", Some(Some(second.so_far())));
+    let third = codex("resume-2", Some(second.so_far()));
     assert_eq!(third.tokens, TokenCounts { input: 6_001, output: 602, cache_read: 60_003, cache_write: 12_004, reasoning: 0 });
     assert_eq!(third.so_far().tokens, first.tokens + second.tokens + third.tokens);
     assert_eq!(third.so_far(), third.session.expect("it resumed a session"));
@@ -59,11 +61,11 @@ fn codex_is_told_what_the_session_had_used_before() {
 
 #[test]
 fn a_run_that_resumes_is_not_exact_if_the_earlier_use_is_not_known() {
-    let alone = ledger(Agent::Codex, "codex-fork/resume", Some(None));
+    let alone = ledger(Agent::Codex, "codex-fork/resume", true, None);
     assert_eq!((alone.tokens.output, alone.exact, alone.session), (1_008, false, None));
     // More than the thread has used now cannot be what it had used before.
     let wrong = SessionTotals { tokens: TokenCounts { output: 9_999, ..TokenCounts::default() }, ..SessionTotals::default() };
-    let alone = ledger(Agent::Codex, "codex-fork/resume", Some(Some(wrong)));
+    let alone = ledger(Agent::Codex, "codex-fork/resume", true, Some(wrong));
     assert_eq!((alone.tokens.output, alone.exact, alone.session), (1_008, false, None));
 }
 
@@ -89,7 +91,7 @@ fn a_first_total_far_above_the_requests_of_the_stream_is_not_exact() {
 
 #[test]
 fn the_totals_of_the_session_are_read_back() {
-    let ledger = ledger(Agent::Claude, "claude-fork/resume", None);
+    let ledger = ledger(Agent::Claude, "claude-fork/resume", false, None);
     let text = serde_json::to_string(&ledger).expect("a ledger is JSON");
     assert_eq!(serde_json::from_str::<Ledger>(&text).expect("its own JSON"), ledger);
 }

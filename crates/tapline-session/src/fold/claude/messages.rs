@@ -165,9 +165,10 @@ impl Fold {
             let meta = self.sides.claude.about_results.iter().find(|meta| meta.id.as_ref() == Some(id));
             let is_decided = meta.is_some_and(|meta| meta.permission_decision.is_some());
             // Some versions list it among the denials of the turn much later, or never.
-            let by = match self.refusals.is_refused(id) {
-                true => Some(DeniedBy::Host),
-                false => (!is_decided && says_denied(Agent::Claude, &text)).then_some(DeniedBy::Unknown),
+            let by = if self.refusals.is_refused(id) {
+                Some(DeniedBy::Host)
+            } else {
+                (!is_decided && says_denied(Agent::Claude, &text)).then_some(DeniedBy::Unknown)
             };
             if let Some(by) = by {
                 self.deny(Some(id.clone()), None, None, None, Denial { by, reason: Some(text.clone()) }, out);
