@@ -198,16 +198,32 @@ fn escaped(text: &str) -> String {
     one_line(text).replace("##[", "## [").replace('%', "%25")
 }
 
-/// Returns an error that is shown beside the job, not only in its log.
-pub(crate) fn annotation(filter: &Filter, title: &str, text: &str) -> String {
+/// How bad it is what an annotation says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Level {
+    Error,
+    Warning,
+}
+
+/// Returns what is shown beside the job, not only in its log.
+pub(crate) fn annotation(filter: &Filter, level: Level, title: &str, text: &str) -> String {
     let title = escaped(title).replace(':', "%3A").replace(',', "%2C");
-    command(filter, "error", &format!(" title={title}"), text).unwrap_or_default()
+    let name = match level {
+        Level::Error => "error",
+        Level::Warning => "warning",
+    };
+    command(filter, name, &format!(" title={title}"), text).unwrap_or_default()
 }
 
 /// Writes an annotation, from wherever an error is reported.
 pub(crate) fn annotate(text: &str) {
+    annotate_as(Level::Error, text);
+}
+
+/// Writes an annotation of this level.
+pub(crate) fn annotate_as(level: Level, text: &str) {
     let mut stderr = io::stderr();
-    let line = annotation(&Filter::of(stderr.as_fd()), "tapline", &in_public(text));
+    let line = annotation(&Filter::of(stderr.as_fd()), level, "tapline", &in_public(text));
     let _ = stderr.write_all(line.as_bytes());
 }
 
@@ -309,9 +325,9 @@ mod tests {
     #[test]
     fn our_own_commands_stand_on_lines_of_their_own() {
         let mut filter = Filter::new(true, false);
-        assert_eq!(annotation(&filter, "a: b, c", "50%\nof it"), "::error title=a%3A b%2C c::50%25 of it\n");
+        assert_eq!(annotation(&filter, Level::Error, "a: b, c", "50%\nof it"), "::error title=a%3A b%2C c::50%25 of it\n");
         filter.pass(b"half a line", Kind::Text);
-        assert!(annotation(&filter, "t", "x").starts_with("\n::error "));
-        assert_eq!(annotation(&Filter::new(false, false), "t", "x"), "", "nobody reads it");
+        assert!(annotation(&filter, Level::Warning, "t", "x").starts_with("\n::warning "));
+        assert_eq!(annotation(&Filter::new(false, false), Level::Error, "t", "x"), "", "nobody reads it");
     }
 }

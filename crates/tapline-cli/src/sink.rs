@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::sync::Notify;
 
-use crate::ci::{self, Filter, Kind};
+use crate::ci::{self, Filter, Kind, Level};
 
 /// How much may wait to be written. Then the writer waits, too.
 const BACKLOG: usize = 1 << 20;
@@ -123,8 +123,8 @@ impl Sink {
     }
 
     /// Writes an annotation in a CI log.
-    pub(crate) fn annotate(&mut self, title: &str, text: &str) {
-        let line = ci::annotation(&self.filter, title, text);
+    pub(crate) fn annotate(&mut self, level: Level, title: &str, text: &str) {
+        let line = ci::annotation(&self.filter, level, title, text);
         self.own(&line);
     }
 

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 use tapline_protocol::Json;
-use tapline_session::{Category, Outcome, Report, TokenCounts, exit};
+use tapline_session::render::{Style, glance};
+use tapline_session::text::{one_line, visible};
+use tapline_session::{Category, Outcome, Report, TokenCounts, Verdict, Warning, exit};
 
 /// The result of a job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -49,6 +51,10 @@ pub struct JobResult {
     pub patch: Option<String>,
     /// What deserves attention, as in a report.
     pub warnings: Vec<String>,
+    /// The number of denied calls.
+    pub denials: u64,
+    /// Why a success is not clean, if it is not: the first warning that makes it so.
+    pub doubt: Option<String>,
     /// The name of the worker that it comes from, if the batch has an engine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker: Option<String>,
@@ -96,6 +102,29 @@ impl From<Outcome> for JobOutcome {
 }
 
 impl JobResult {
+    /// The result at a glance, as `tapline run` shows it: `! JOB success · 1 call denied`.
+    pub fn glance(&self, style: Style) -> String {
+        self.words(&self.job, style)
+    }
+
+    /// The same with another name.
+    pub(crate) fn words(&self, name: &str, style: Style) -> String {
+        let name = visible(&one_line(name)).into_owned();
+        let mut verdict = Verdict::default();
+        verdict.outcome = match self.outcome {
+            JobOutcome::Success => Outcome::Success,
+            JobOutcome::Failure => Outcome::Failure,
+            JobOutcome::Interrupted => Outcome::Interrupted,
+            JobOutcome::Incomplete => Outcome::Incomplete,
+            JobOutcome::Skipped => {
+                let gap = if name.is_empty() { "" } else { " " };
+                return format!("{}–{} {name}{gap}{}", style.dim, style.reset, self.outcome.word());
+            }
+        };
+        (verdict.category, verdict.denials, verdict.clean) = (self.category, self.denials, self.doubt.is_none());
+        glance(&verdict, &name, style)
+    }
+
     /// Whether it failed: neither a success nor skipped.
     pub fn is_failure(&self) -> bool {
         !matches!(self.outcome, JobOutcome::Success | JobOutcome::Skipped)
@@ -118,7 +147,8 @@ impl JobResult {
         let verdict = &report.verdict;
         let structured =
             report.structured.clone().or_else(|| report.turns.last().and_then(|turn| turn.structured_output.clone()));
-        let warnings = verdict.warnings.iter().map(|warning| format!("{}: {}", warning.code, warning.message)).collect();
+        let words = |warning: &Warning| format!("{}: {}", warning.code, warning.message);
+        let warnings = verdict.warnings.iter().map(words).collect();
         Self {
             outcome: verdict.outcome.into(),
             category: verdict.category,
@@ -134,6 +164,8 @@ impl JobResult {
             duration_ms: report.run.duration_ms,
             recording: report.run.recording.clone(),
             warnings,
+            denials: verdict.denials,
+            doubt: verdict.doubt().map(words),
             ..self
         }
     }

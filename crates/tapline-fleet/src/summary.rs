@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 use tapline_protocol::without_lone_surrogates;
+use tapline_session::render::Style;
 use tapline_session::short_duration;
 use tapline_session::text::{count_of, dollars, one_line};
 
@@ -55,23 +56,30 @@ pub fn junit(batch: &str, end: &BatchEnd) -> String {
         let _ = write!(out, "    <testcase name=\"{job}\" classname=\"{step}\" time=\"{took}\"");
         let why = result.error.as_deref().unwrap_or_default();
         match result.outcome {
-            JobOutcome::Success => {
+            JobOutcome::Success if result.warnings.is_empty() => {
                 let _ = writeln!(out, "/>");
+                continue;
             }
+            JobOutcome::Success => out.push('>'),
             JobOutcome::Skipped => {
-                let _ = writeln!(out, "><skipped message=\"{}\"/></testcase>", xml(why));
+                let _ = write!(out, "><skipped message=\"{}\"/>", xml(why));
             }
             JobOutcome::Failure | JobOutcome::Interrupted | JobOutcome::Incomplete => {
                 let kind = result.category.map_or(result.outcome.word(), |category| category.word());
-                let _ = writeln!(
+                let _ = write!(
                     out,
-                    "><failure type=\"{}\" message=\"{}\">{}</failure></testcase>",
+                    "><failure type=\"{}\" message=\"{}\">{}</failure>",
                     xml(kind),
                     xml(&one_line(why)),
                     xml(&about(result))
                 );
             }
         }
+        if !result.warnings.is_empty() {
+            let lines = [&[result.glance(Style::plain())], result.warnings.as_slice()].concat().join("\n");
+            let _ = write!(out, "<system-err>{}</system-err>", xml(&lines));
+        }
+        out.push_str("</testcase>\n");
     }
     if missing > 0 {
         let why = format!("{} without a result: the batch was stopped", count_of(missing, "job"));
@@ -125,14 +133,7 @@ pub fn markdown(batch: &str, end: &BatchEnd) -> String {
     let (head, rule) = if has_workers { (" worker |", "---|") } else { ("", "") };
     let _ = write!(out, "\n| job | result | cost | time |{head} |\n|---|---|---:|---:|{rule}---|\n");
     for result in &end.results {
-        let mark = if result.outcome == JobOutcome::Success {
-            "✓"
-        } else if result.is_failure() {
-            "✗"
-        } else {
-            "–"
-        };
-        let word = result.category.filter(|_| result.is_failure()).map_or(result.outcome.word(), |category| category.word());
+        let judged = result.words("", Style::plain());
         let told = match (&result.error, &result.branch, &result.patch) {
             (Some(error), ..) if result.outcome != JobOutcome::Success => plain(error),
             (_, Some(branch), _) => format!("branch `{}`", branch.replace('`', "")),
@@ -143,7 +144,9 @@ pub fn markdown(batch: &str, end: &BatchEnd) -> String {
         let took = result.duration_ms.map(short_duration).unwrap_or_default();
         let worker = result.worker.as_deref().map(plain).unwrap_or_default();
         let worker = if has_workers { format!(" {worker} |") } else { String::new() };
-        let _ = writeln!(out, "| {} | {mark} {word} | {cost} | {took} |{worker} {told} |", plain(&result.job));
+        let told = result.doubt.iter().map(|doubt| plain(doubt)).chain(Some(told)).filter(|part| !part.is_empty());
+        let told = told.collect::<Vec<_>>().join(" · ");
+        let _ = writeln!(out, "| {} | {judged} | {cost} | {took} |{worker} {told} |", plain(&result.job));
     }
     out
 }
@@ -154,6 +157,7 @@ pub fn counted(end: &BatchEnd) -> String {
     let mut parts = vec![format!("{} of {}", count(|result| result.outcome == JobOutcome::Success), count_of(end.jobs, "job"))];
     parts[0].push_str(" succeeded");
     let more = [
+        (count(|result| result.doubt.is_some()), "not clean"),
         (count(JobResult::is_failure), "failed"),
         (count(|result| result.outcome == JobOutcome::Skipped), "skipped"),
         (end.jobs.saturating_sub(end.results.len()), "not finished"),

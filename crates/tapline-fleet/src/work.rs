@@ -239,6 +239,7 @@ pub(crate) fn decide(place: &Workplace, job: &Job, retries: u64, report: &Report
         result.answer = result.answer.map(clean);
         result.error = result.error.map(clean);
         result.warnings = result.warnings.into_iter().map(clean).collect();
+        result.doubt = result.doubt.map(clean);
         result.structured = result.structured.and_then(|json| Json::parse(&place.redactor.text(json.as_str())).ok());
     }
     AttemptEnd::Over(Box::new(result))

@@ -112,8 +112,6 @@ pub struct Summary {
     pub num_turns: u64,
     /// The number of calls that start a background task.
     pub background_launches: u64,
-    /// The number of tool calls that were denied.
-    pub denials: u64,
     /// The denied calls that no step reported: the agent logged them on stderr, which was not read in time.
     pub rejected: Vec<Rejected>,
     /// Which of the report's prompts is the first of the session itself that says something. The others may be what sub-agents
@@ -432,6 +430,7 @@ impl Fold {
             failure: turns.failure.or_else(|| side.failure()),
             aborted,
             blemished: blemished || !rejected.is_empty(),
+            denials: self.denials + (rejected.len() - in_steps) as u64,
             texts,
             num_turns: turns.num_turns,
             stop_reason: turns.stop_reason.as_deref(),
@@ -445,7 +444,6 @@ impl Fold {
             answer,
             last_text,
             background_launches: evidence.texts.launches,
-            denials: self.denials + (rejected.len() - in_steps) as u64,
             rejected: rejected[in_steps..].to_vec(),
             verdict: judge(&evidence, ending, warnings),
             ledger: match agent {

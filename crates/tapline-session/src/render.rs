@@ -28,7 +28,7 @@ pub use output::{OutputError, Outputs, has_documents, verbose_item};
 pub use proposal::{Current, Proposal};
 pub use status::{Status, clock};
 pub use style::Style;
-pub use summary::render_summary;
+pub use summary::{glance, render_summary};
 pub use terminal::{TerminalOptions, render_page};
 
 use crate::fold::Summary;

@@ -189,6 +189,9 @@ pub struct Verdict {
     pub error: Option<String>,
     /// Whether the run succeeded with no category, no failed turn, no denied call, and no error on the way.
     pub clean: bool,
+    /// The number of tool calls that were denied. Each has a warning.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub denials: u64,
     /// Whether a retry can help.
     pub retry: RetryAdvice,
     /// Everything that deserves attention.
@@ -235,6 +238,12 @@ impl Verdict {
         self.warnings.iter().filter(|warning| !(is_stopped && warning.code == "no-result")).collect()
     }
 
+    /// Returns the first warning that makes a success not [`clean`](Self::clean).
+    pub fn doubt(&self) -> Option<&Warning> {
+        let is_doubt = |warning: &&Warning| UNCLEAN_CODES.contains(&&*warning.code);
+        self.warnings.iter().find(is_doubt).filter(|_| self.outcome == Outcome::Success)
+    }
+
     /// Returns the class of its error in one word, if it is a failure.
     pub fn error_class(&self) -> Option<&'static str> {
         (self.outcome == Outcome::Failure).then(|| self.category.map_or("error", Category::word))
@@ -269,6 +278,11 @@ impl Verdict {
             (Outcome::Interrupted, _) => exit::INTERRUPTED,
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Warnings, limited to what people can read: the first thousand with each code, and a count of the rest.

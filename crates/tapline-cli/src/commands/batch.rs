@@ -18,6 +18,7 @@ use tapline_fleet::{
 use tapline_fleet::{Broker, Nats, NatsError};
 use tapline_protocol::Agent;
 use tapline_recording::Store;
+use tapline_session::render::Style;
 use tapline_session::text::{count_of, dollars, one_line, visible};
 use tokio::signal::unix::SignalKind;
 use tokio::sync::{mpsc, watch};
@@ -37,7 +38,7 @@ pub(super) use show::time_of;
 
 /// How many mistakes of a job file are listed.
 const LISTED: usize = 100;
-/// How many failures are annotated in a CI log.
+/// How many failures, and how many successes that are not clean, are annotated in a CI log.
 const ANNOTATED: usize = 10;
 
 pub(crate) fn run(args: &Args) -> Result<u8> {
@@ -418,6 +419,9 @@ fn conclude(args: &Args, redact: bool, id: &str, end: &BatchEnd, files: EndFiles
     }
     for failed in end.results.iter().filter(|result| result.is_failure()).take(ANNOTATED) {
         ci::annotate(&format!("{}: {}", failed.job, failed.error.as_deref().unwrap_or(failed.outcome.word())));
+    }
+    for (result, doubt) in end.results.iter().filter_map(|result| Some((result, result.doubt.as_ref()?))).take(ANNOTATED) {
+        ci::annotate_as(ci::Level::Warning, &format!("{}: {doubt}", result.glance(Style::plain())));
     }
     if args.told.json {
         let mut out = output::json_stdout();

@@ -63,7 +63,36 @@ fn results_for_programs_and_for_ci() {
     let junit = std::fs::read_to_string(junit).unwrap();
     assert!(junit.contains("tests=\"3\" failures=\"1\"") && junit.contains("<skipped"), "{junit}");
     let summary = std::fs::read_to_string(summary).unwrap();
-    assert!(summary.contains("| bad | ✗ invalid\\_request |") || summary.contains("| bad | ✗ invalid_request |"), "{summary}");
+    assert!(summary.contains("| bad | ✗ failure (invalid_request) |"), "{summary}");
+}
+
+#[test]
+fn a_success_with_a_denied_call_is_told_as_run_tells_it_wherever_results_are_told() {
+    let folder = TempFolder::new();
+    let jobs =
+        folder.file("jobs.jsonl", "{\"name\":\"good\",\"prompt\":\"say good\"}\n{\"name\":\"j\",\"prompt\":\"deny j\"}\n");
+    let (junit, summary) = (folder.path("junit.xml"), folder.path("summary.md"));
+    let args = [&jobs, "--jobs", "1", "--junit", &junit, "--summary", &summary];
+    let told = ran(batch(&folder, &args).env("GITHUB_ACTIONS", "true").output().unwrap());
+    assert_eq!(told.code, 0, "{told:?}");
+    let why = "permission-denied: Edit was not permitted: `src/a.rs`";
+    let line = told.out.lines().find(|line| line.starts_with("! j ")).unwrap_or_else(|| panic!("{told:?}"));
+    assert!(line.starts_with("! j success · 1 call denied · $0.0100 · ") && line.ends_with(&format!(": {why}")), "{line}");
+    assert!(told.out.contains("✓ good success · $0.0100") && !told.out.contains("✓ j"), "{told:?}");
+    assert!(told.out.contains("2 of 2 jobs succeeded · 1 not clean · $0.0200"), "{told:?}");
+    let annotations: Vec<_> = told.err.lines().filter(|line| line.starts_with("::")).collect();
+    assert_eq!(annotations, [format!("::warning title=tapline::! j success · 1 call denied: {why}")], "{told:?}");
+    let junit = std::fs::read_to_string(junit).unwrap();
+    assert!(junit.contains(&format!("<system-err>! j success · 1 call denied&#10;{why}</system-err></testcase>")), "{junit}");
+    assert!(junit.contains("failures=\"0\"") && junit.matches("<system-err>").count() == 1, "{junit}");
+    let summary = std::fs::read_to_string(summary).unwrap();
+    assert!(
+        summary.contains("| j | ! success · 1 call denied | $0.0100 |") && summary.contains("permission-denied: Edit"),
+        "{summary}"
+    );
+    let value = json(&run(&folder, &[&jobs, "--json"]));
+    assert_eq!((&value["results"][1]["denials"], &value["results"][1]["doubt"]), (&Value::from(1), &Value::from(why)));
+    assert_eq!((&value["results"][0]["denials"], &value["results"][0]["doubt"]), (&Value::from(0), &Value::Null));
 }
 
 #[test]

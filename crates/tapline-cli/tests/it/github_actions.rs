@@ -223,6 +223,19 @@ fn groups_are_closed_and_errors_annotated_on_every_path_of_a_run() {
     }
 }
 
+#[test]
+fn a_success_with_denied_calls_is_a_warning_unless_it_counts_as_a_failure() {
+    for (args, told) in [
+        (&[][..], Some("::warning title=tapline run::! success · 3 calls denied: Edit was not permitted: `src/a.rs`")),
+        (&["--format", "quiet"], None),
+    ] {
+        let ended = ran(run_command("denied", args).env("GITHUB_ACTIONS", "true").output().unwrap());
+        assert_eq!((ended.code, commands(&ended.err).first().copied()), (0, told), "{args:?}: {}", ended.err);
+    }
+    let failed = ran(run_command("denied", &["--require-clean"]).env("GITHUB_ACTIONS", "true").output().unwrap());
+    assert!(failed.code == 1 && !failed.err.contains("::warning") && failed.err.contains("::error"), "{}", failed.err);
+}
+
 /// What the log says of denied calls, the summary of the job says, too.
 #[test]
 fn the_summary_of_a_job_names_the_denied_tools_and_the_flag_that_would_allow_them() {

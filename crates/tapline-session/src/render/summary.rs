@@ -12,7 +12,7 @@ use crate::report::{Report, name_of};
 use crate::step::{CallStatus, SoFar, Turn};
 use crate::text::{count_of, dollars, fit, folded, grouped, one_line, short_count, wrap};
 use crate::time::duration;
-use crate::verdict::{Advice, Category, Outcome, UNCLEAN_CODES, Verdict};
+use crate::verdict::{Advice, Category, Outcome, Verdict};
 
 /// Returns the line for the end of a turn, with the totals so far. It ends a view, unless something follows.
 pub(super) fn turn_line(turn: &Turn, style: Style) -> String {
@@ -29,18 +29,25 @@ pub(super) fn turn_line(turn: &Turn, style: Style) -> String {
         _ => None,
     };
     let category = category.map(|category| format!(" ({})", category.word()));
-    let judged = format!("{}{word}{}{} ·", style.bold, style.reset, category.unwrap_or_default());
+    let judged = format!("{}{word}{}{}", style.bold, style.reset, category.unwrap_or_default());
     let SoFar { duration_ms, ledger, denials, .. } = &turn.so_far;
     // As the report counts turns. An agent may count its requests to the model under the same name.
     let turns = turn.index as u64 + 1;
-    format!("{colour}{mark}{} {judged} {}\n", style.reset, figures(*denials, turns, *duration_ms, ledger))
+    format!("{colour}{mark}{} {judged}{} · {}\n", style.reset, denied(*denials), figures(turns, *duration_ms, ledger))
 }
 
-/// Formats the totals: `2 calls denied · 5 turns · 3.2 s · 48 in · 160 out · $0.0123`.
-fn figures(denials: u64, turns: u64, duration_ms: Option<f64>, ledger: &Ledger) -> String {
-    let count = |count, what| count_of(usize::try_from(count).unwrap_or(usize::MAX), what);
-    let mut parts: Vec<_> = (denials > 0).then(|| count(denials, "call") + " denied").into_iter().collect();
-    parts.push(count(turns, "turn"));
+/// Formats the count of denied calls: ` · 2 calls denied`.
+fn denied(denials: u64) -> String {
+    if denials > 0 { format!(" · {} denied", count(denials, "call")) } else { String::new() }
+}
+
+fn count(count: u64, what: &str) -> String {
+    count_of(usize::try_from(count).unwrap_or(usize::MAX), what)
+}
+
+/// Formats the totals: `5 turns · 3.2 s · 48 in · 160 out · $0.0123`.
+fn figures(turns: u64, duration_ms: Option<f64>, ledger: &Ledger) -> String {
+    let mut parts = vec![count(turns, "turn")];
     parts.extend(duration_ms.map(duration));
     parts.extend(tokens(ledger));
     parts.extend(ledger.cost_usd.map(dollars));
@@ -49,18 +56,23 @@ fn figures(denials: u64, turns: u64, duration_ms: Option<f64>, ledger: &Ledger) 
 
 /// Returns one line with verdict, turns, time, tokens and cost.
 pub(super) fn verdict_line(summary: &Summary, style: Style) -> String {
-    let verdict = &summary.verdict;
-    let figures = figures(summary.denials, summary.turns as u64, summary.duration_ms, &summary.ledger);
-    format!("{} {} {figures}\n", mark(verdict, style), judged(verdict, style))
+    let figures = figures(summary.turns as u64, summary.duration_ms, &summary.ledger);
+    format!("{} · {figures}\n", glance(&summary.verdict, "", style))
+}
+
+/// Returns the verdict in a few words, with the name of what was judged, if it has one: `! name success · 1 call denied`.
+pub fn glance(verdict: &Verdict, name: &str, style: Style) -> String {
+    let gap = if name.is_empty() { "" } else { " " };
+    format!("{} {name}{gap}{}{}", mark(verdict, style), judged(verdict, style), denied(verdict.denials))
 }
 
 /// Returns why a success is not clean, for a view whose last line has the figures already: `! success (interactive): …`.
 pub(super) fn doubt_lines(summary: &Summary, told: &str, style: Style, width: Option<usize>) -> Option<String> {
     let verdict = &summary.verdict;
-    let head = |style| format!("{} {}", mark(verdict, style), judged(verdict, style).trim_end_matches(" ·"));
+    let head = |style| format!("{} {}", mark(verdict, style), judged(verdict, style));
     let figures = verdict_line(summary, style).strip_prefix(&head(style))?.to_owned();
-    let is_doubt = verdict.outcome == Outcome::Success && told.ends_with(&figures) && summary.rejected.is_empty();
-    let warning = verdict.warnings.iter().find(|warning| UNCLEAN_CODES.contains(&&*warning.code)).filter(|_| is_doubt)?;
+    let is_doubt = told.ends_with(&figures) && summary.rejected.is_empty();
+    let warning = verdict.doubt().filter(|_| is_doubt)?;
     // Wrapped without colours, which take no columns.
     let plain = head(Style::plain());
     let lines = format!("{plain}: {}", one_line(&warning.message));
@@ -114,13 +126,13 @@ fn mark(verdict: &Verdict, style: Style) -> String {
     format!("{colour}{mark}{}", style.reset)
 }
 
-/// Formats the outcome: `failure (rate_limit) ·`.
+/// Formats the outcome: `failure (rate_limit)`.
 fn judged(verdict: &Verdict, style: Style) -> String {
     let category = verdict.category.map(|category| format!(" ({})", category.word())).filter(|_| {
         // `interrupted (interrupted)` would say nothing more.
         verdict.outcome != Outcome::Interrupted
     });
-    format!("{}{}{}{} ·", style.bold, verdict.outcome.word(), style.reset, category.unwrap_or_default())
+    format!("{}{}{}{}", style.bold, verdict.outcome.word(), style.reset, category.unwrap_or_default())
 }
 
 /// Formats `48 in · 160 out · 8.0k cached`, with `~` if it is not exact.

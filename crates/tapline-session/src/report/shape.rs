@@ -13,7 +13,7 @@ const SHAPE: &str = r#"{
 "run": {"started_at": "", "duration_ms": 0, "attempts": 0, "label": "", "recording": ""},
 "session": {"id": "", "ids": [""], "inits": 0, "model": "", "cwd": "", "cli_version": "", "permission_mode": "", "api_key_source": "",
   "tools": [""], "mcp_servers": ["*"], "agents": ["*"], "skills": ["*"], "plugins": ["*"], "output_style": "", "fast_mode_state": ""},
-"verdict": {"outcome": "", "category": "", "error": "", "clean": true, "retry": {"advice": "", "at": ""},
+"verdict": {"outcome": "", "category": "", "error": "", "clean": true, "denials": 0, "retry": {"advice": "", "at": ""},
   "warnings": [{"code": "", "message": "", "line": 0}], "exit": {"code": 0, "signal": "", "class": ""},
   "clock": {"name": "", "ms": 0}},
 "answer": "", "text": "", "main_text": "", "last_text": "", "structured": "*", "thinking": [""], "prompts": [""],

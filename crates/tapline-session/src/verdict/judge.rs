@@ -24,6 +24,8 @@ pub(crate) struct Evidence<'f> {
     /// Whether something else went wrong: an earlier turn failed, a call was denied, or an error came before the turn
     /// was completed.
     pub(crate) blemished: bool,
+    /// The number of denied calls.
+    pub(crate) denials: u64,
     pub(crate) texts: TextFacts,
     pub(crate) num_turns: Option<u64>,
     pub(crate) stop_reason: Option<&'f str>,
@@ -102,6 +104,7 @@ pub(crate) fn judge(evidence: &Evidence<'_>, ending: &Ending, mut warnings: Warn
         category,
         error: error.map(|text| cut(&text)),
         clean: outcome == Outcome::Success && category.is_none() && !evidence.blemished,
+        denials: evidence.denials,
         retry: match evidence.unsupported {
             Some(_) => RetryAdvice { advice: Advice::No, at: None },
             None => advise(outcome, category, evidence.resets_at.clone()),

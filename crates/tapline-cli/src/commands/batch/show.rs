@@ -253,16 +253,8 @@ impl Show {
 
     /// A result in one line.
     fn told(&self, result: &JobResult) -> String {
-        let Style { red, green, dim, reset, .. } = self.style;
-        let mark = match result.outcome {
-            JobOutcome::Success => format!("{green}✓{reset}"),
-            JobOutcome::Skipped => format!("{dim}–{reset}"),
-            JobOutcome::Failure | JobOutcome::Interrupted | JobOutcome::Incomplete => format!("{red}✗{reset}"),
-        };
-        let mut line = format!("{mark} {} {}", plain(&result.job), result.outcome.word());
-        if let Some(category) = result.category.filter(|_| result.is_failure()) {
-            let _ = write!(line, " ({})", category.word());
-        }
+        let Style { dim, reset, .. } = self.style;
+        let mut line = result.glance(self.style);
         let kept = result.branch.iter().map(|branch| format!("branch {branch}"));
         let kept = kept.chain(result.patch.iter().map(|patch| format!("patch {patch}")));
         let runs = (result.attempts > 1).then(|| format!("{} runs", result.attempts));
@@ -272,8 +264,9 @@ impl Show {
         for part in parts {
             let _ = write!(line, "{dim} · {}{reset}", plain(&part));
         }
-        if let Some(error) = result.error.as_deref().filter(|_| result.outcome != JobOutcome::Success) {
-            let _ = write!(line, ": {}", plain(error));
+        let error = result.error.as_ref().filter(|_| result.outcome != JobOutcome::Success);
+        if let Some(why) = error.or(result.doubt.as_ref()) {
+            let _ = write!(line, ": {}", plain(why));
         }
         line
     }

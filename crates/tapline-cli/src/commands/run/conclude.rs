@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use tapline_protocol::{Json, StopReason};
 use tapline_recording::{Recording, Stop, attempt_folder};
-use tapline_session::render::digest;
+use tapline_session::render::{Style, digest, glance};
 use tapline_session::text::{one_line, visible};
 use tapline_session::{Advice, Category, Ledger, Outcome, Report, Run as RunFacts, Verdict};
 
@@ -20,7 +20,7 @@ use super::show::Show;
 use super::signals::Signals;
 use crate::agents::habits;
 use crate::args::run::{Run, RunFormat};
-use crate::ci::Kind;
+use crate::ci::{Kind, Level};
 use crate::commands::denials::Started;
 use crate::{exit, output, store, values};
 
@@ -131,8 +131,8 @@ pub(super) async fn conclude(
     {
         show.note(&tip);
     }
-    if let Some(failure) = failure.as_ref().filter(|_| plan.format != RunFormat::Quiet) {
-        show.annotate(title(told), failure);
+    if plan.format != RunFormat::Quiet {
+        annotate(told, failure.as_deref(), code, show);
     }
     if let Some(folder) = recorded.filter(|_| human || failure.is_some()) {
         show.note(&store::recorded_in(&folder));
@@ -157,6 +157,16 @@ pub(super) async fn conclude(
         code = if code == 0 { exit::USAGE } else { code };
     }
     code
+}
+
+/// Annotates a failure, or a success that is not clean, in a CI log.
+fn annotate(told: &Report, failure: Option<&str>, code: u8, show: &mut Show) {
+    if let Some(failure) = failure {
+        show.annotate(Level::Error, title(told), failure);
+    } else if let Some(doubt) = told.verdict.doubt().filter(|_| code == 0) {
+        let judged = glance(&told.verdict, "", Style::plain());
+        show.annotate(Level::Warning, title(told), &format!("{judged}: {}", doubt.message));
+    }
 }
 
 /// What was found after the recording was closed. It is added, so that the recording is read as the run was reported.
@@ -246,7 +256,7 @@ fn print_values(report: &Report, paths: &[String], code: u8, show: &mut Show) ->
     }
     for why in &found.missing {
         show.note(why);
-        show.annotate(title(report), why);
+        show.annotate(Level::Error, title(report), why);
     }
     if code == 0 && !found.missing.is_empty() { exit::FAILED } else { code }
 }

@@ -14,7 +14,7 @@ use tapline_session::{Summary, duration};
 use super::redaction::Redaction;
 use super::typing::Typing;
 use crate::args::run::{Ending, Run, RunFormat};
-use crate::ci::{self, Kind};
+use crate::ci::{self, Kind, Level};
 use crate::clock;
 use crate::commands::denials::Denials;
 use crate::commands::updates::warning;
@@ -378,9 +378,9 @@ impl Show {
     }
 
     /// Writes an annotation in a CI log.
-    pub(super) fn annotate(&mut self, title: &str, text: &str) {
+    pub(super) fn annotate(&mut self, level: Level, title: &str, text: &str) {
         let (title, text) = (self.clean(title), self.clean(text));
-        self.err.annotate(&title, &text);
+        self.err.annotate(level, &title, &text);
     }
 
     /// Writes a line of tapline's own to stderr, in every format.
