@@ -97,7 +97,7 @@ pub(crate) struct Inspect {
     pub(crate) exit_status: bool,
     /// Like --exit-status, and exit with 1 if a successful run has one of these warnings, separated by commas: denied, max-tokens, …
     /// (`tapline help report` lists them)
-    #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = warning_code)]
+    #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = tapline_session::warning_code)]
     pub(crate) fail_on: Vec<&'static str>,
     #[arg(long, help = exit::about_clean("Like --exit-status, and exit"))]
     pub(crate) require_clean: bool,
@@ -322,18 +322,6 @@ pub(crate) struct Facts {
     /// The file that `codex exec --output-last-message` wrote
     #[arg(long, value_name = "FILE")]
     pub(crate) last_message: Option<PathBuf>,
-}
-
-/// A warning's code; `denied` is short for `permission-denied`.
-fn warning_code(text: &str) -> Result<&'static str, String> {
-    let text = if text == "denied" { "permission-denied" } else { text };
-    let codes = tapline_session::WARNING_CODES;
-    codes.iter().find(|code| **code == text).copied().ok_or_else(|| {
-        let all = codes.join(", ");
-        let begun = || codes.iter().copied().find(|code| !text.is_empty() && code.starts_with(text));
-        let meant = tapline_session::text::nearest(text, codes.iter().copied().chain(["denied"])).or_else(begun);
-        format!("{}The codes are denied (short for permission-denied), {all}", did_you_mean(meant))
-    })
 }
 
 /// Starts an error with what was probably meant, if that is known.

@@ -2,8 +2,7 @@
 //! signals.
 
 pub(crate) use tapline_session::exit::*;
-use tapline_session::text::one_line;
-use tapline_session::{Category, Outcome, UNCLEAN_CODES, Verdict, Warning};
+use tapline_session::{Category, Outcome, UNCLEAN_CODES, Verdict, Warned};
 
 /// Says what went wrong.
 pub(crate) fn failure(verdict: &Verdict) -> Option<String> {
@@ -23,34 +22,10 @@ pub(crate) fn failure(verdict: &Verdict) -> Option<String> {
     })
 }
 
-/// Warnings that turn a success into a failure.
-pub(crate) struct Warned<'v> {
-    pub(crate) first: &'v Warning,
-    /// How many others there are.
-    more: usize,
-    /// The flag that wants it so.
-    flag: &'static str,
-}
-
-/// Why a success counts as a failure: it has one of these warnings, or with `require_clean` one that makes it not clean.
-pub(crate) fn warning<'v>(verdict: &'v Verdict, fail_on: &[&str], require_clean: bool) -> Option<Warned<'v>> {
-    let unclean = if require_clean { UNCLEAN_CODES } else { &[] };
-    let listed = |warning: &&Warning| fail_on.iter().chain(unclean).any(|code| *code == warning.code);
-    let mut found = verdict.warnings.iter().filter(listed);
-    let first = found.next()?;
-    let flag = if fail_on.contains(&&*first.code) { "--fail-on" } else { "--require-clean" };
-    Some(Warned { first, more: found.count(), flag })
-}
-
-/// The same in words.
-pub(crate) fn warned(Warned { first, more, flag }: &Warned<'_>) -> String {
-    let more = if *more > 0 { format!(", and {more} more") } else { String::new() };
-    format!("{}: {}{more} ({flag})", first.code, one_line(&first.message))
-}
-
-/// The same for people who have been told the warning itself.
-pub(crate) fn warned_after(Warned { first, flag, .. }: &Warned<'_>) -> String {
-    match &*first.code {
+/// Why a success counts as a failure, for people who have been told the warning itself.
+pub(crate) fn warned_after(warned: &Warned<'_>) -> String {
+    let flag = warned.flag;
+    match &*warned.first.code {
         DENIED => format!("exit code 1, because calls were denied ({flag})"),
         code => format!("exit code 1, because of {code} ({flag})"),
     }

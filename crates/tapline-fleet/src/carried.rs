@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tapline_protocol::Agent as Kind;
 use tapline_runner::{Environment, Options, RetryRule};
-use tapline_session::Category;
 use tapline_session::text::with_causes;
+use tapline_session::{Category, warning_code};
 
 use crate::job::{CutOff, Job, KeepAs, WorktreeRule, Written, is_inline, plain_name, without_blanks};
 
@@ -44,6 +44,10 @@ pub(crate) struct Carried {
     retry_delay: Option<Duration>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     retry_on: Vec<Category>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    fail_on: Vec<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    require_clean: bool,
     cut_off: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     env: Vec<String>,
@@ -136,6 +140,8 @@ impl Carried {
             retry: *times,
             retry_delay: *delay,
             retry_on: on.clone(),
+            fail_on: job.fail_on.iter().map(|code| (*code).to_owned()).collect(),
+            require_clean: job.require_clean,
             cut_off: job.cut_off.word().to_owned(),
             // Names only, whatever values somebody gave them.
             env: set.iter().map(|(name, _)| word_of(name)).collect::<Result<_, _>>()?,
@@ -154,6 +160,13 @@ impl Carried {
         Ok(Job {
             agent: Kind::named(&self.agent).ok_or_else(|| format!("there is no agent `{}`", self.agent))?,
             cut_off: CutOff::named(&self.cut_off).ok_or_else(|| format!("cut_off: `{}` is not known", self.cut_off))?,
+            fail_on: self
+                .fail_on
+                .iter()
+                .map(|code| warning_code(code))
+                .collect::<Result<_, _>>()
+                .map_err(|error| error.to_string())?,
+            require_clean: self.require_clean,
             policy: self.policy.map(|text| rules("policy", text)).transpose()?,
             permissions: self.permissions.map(|text| rules("permissions", text)).transpose()?,
             name: self.name,
@@ -321,7 +334,8 @@ mod tests {
             "name" | "step" | "needs" | "for_each" | "if" | "rows" | "prompt_file" => return None,
             "agent" => json!("codex"),
             "worktree" => json!("patch"),
-            "fork" | "clean_env" => json!(true),
+            "fork" | "clean_env" | "require_clean" => json!(true),
+            "fail_on" => json!(["denied", "max-tokens"]),
             "max_turns" | "retry" => json!(7),
             "max_budget_usd" => json!(1.1),
             "timeout" | "idle_timeout" | "retry_delay" => json!("1500ms"),
@@ -434,6 +448,7 @@ mod tests {
             ("agent", json!("nobody"), "no agent"),
             ("cut_off", json!("perhaps"), "cut_off"),
             ("policy", json!("[what]"), "policy"),
+            ("fail_on", json!(["denyed"]), "did you mean `denied`?"),
             ("a_new_limit", json!(1), "a_new_limit"),
         ] {
             let told = read(&|job| job[key] = value.clone()).err().unwrap_or_default();

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tapline_protocol::Agent as Kind;
 use tapline_runner::{Environment, Options, RetryRule};
 use tapline_session::text::with_causes;
-use tapline_session::{Category, parse_duration};
+use tapline_session::{Category, parse_duration, warning_code};
 
 use crate::job::{CutOff, Job, KeepAs, WorktreeRule, Written, is_inline, plain_name};
 use crate::template::{self, Piece, TemplateError};
@@ -52,6 +52,8 @@ pub(crate) const KEYS: &[&str] = &[
     "retry",
     "retry_delay",
     "retry_on",
+    "fail_on",
+    "require_clean",
     "cut_off",
     "env",
     "clean_env",
@@ -155,7 +157,7 @@ impl<'a> Reading<'a> {
             Value::Null => None,
             Value::Array(_) | Value::Object(_) => {
                 let like = match key {
-                    "fork" | "clean_env" | "worktree" => "true",
+                    "fork" | "clean_env" | "require_clean" | "worktree" => "true",
                     "max_turns" | "retry" | "max_budget_usd" => "3",
                     "timeout" | "idle_timeout" | "retry_delay" => "\"10m\"",
                     _ => "\"a text\"",
@@ -337,6 +339,17 @@ impl<'a> Reading<'a> {
         RetryRule { times: self.count("retry").unwrap_or_default(), delay: self.time("retry_delay"), on }
     }
 
+    fn fail_on(&mut self) -> Vec<&'static str> {
+        let mut codes = Vec::new();
+        for code in self.list("fail_on") {
+            match warning_code(&code) {
+                Ok(code) => codes.push(code),
+                Err(why) => self.wrong("fail_on", format!("`{code}` is no warning. {why}")),
+            }
+        }
+        codes
+    }
+
     /// Labels, each once and in order: jobs with the same labels wait in the same queue.
     fn labels(&mut self, key: &str, own: impl IntoIterator<Item = String>) -> Vec<String> {
         let labels: BTreeSet<String> = own.into_iter().chain(self.list(key)).collect();
@@ -380,6 +393,8 @@ impl<'a> Reading<'a> {
             policy: self.rules("policy"),
             permissions: self.rules("permissions"),
             retry: self.retry(),
+            fail_on: self.fail_on(),
+            require_clean: self.flag("require_clean"),
             cut_off: cut_off.unwrap_or_default(),
             environment: self.environment(),
             labels: self.labels("labels", [format!("agent={}", agent.name())]),
@@ -406,6 +421,7 @@ fn list_like(key: &str) -> &'static str {
         "env" => "[\"GH_TOKEN\", \"LANG\"]: names of variables, without values",
         "labels" | "worker" => "[\"repo=api\", \"gpu=yes\"]",
         "allowed_tools" | "disallowed_tools" => "[\"Read\", \"Bash(git:*)\"]",
+        "fail_on" => "[\"denied\", \"max-tokens\"]",
         "retry_on" => "[\"rate_limit\", \"timeout\"]",
         "add_dir" => "[\"../docs\"]",
         "mcp_config" => "[\"servers.json\"]",

@@ -42,6 +42,10 @@ pub struct Job {
     pub permissions: Option<Written<Permissions>>,
     /// When a run that failed is tried again.
     pub retry: RetryRule,
+    /// The codes of warnings with which a success counts as a failure.
+    pub fail_on: Vec<&'static str>,
+    /// Whether a success that is not clean counts as a failure.
+    pub require_clean: bool,
     /// What happens to a run that was cut off.
     pub cut_off: CutOff,
     /// The agent's environment. It has names only: values come from whoever runs the job.

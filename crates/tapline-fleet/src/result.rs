@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use tapline_protocol::Json;
 use tapline_session::render::{Style, glance};
 use tapline_session::text::{one_line, visible};
-use tapline_session::{Category, Outcome, Report, TokenCounts, Verdict, Warning, exit};
+use tapline_session::{Category, Outcome, Report, TokenCounts, Verdict, Warned, Warning, exit};
 
 /// The result of a job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -167,6 +167,20 @@ impl JobResult {
             denials: verdict.denials,
             doubt: verdict.doubt().map(words),
             ..self
+        }
+    }
+
+    /// Counts a success with such warnings as a failure.
+    pub(crate) fn failed_for(self, warned: Option<Warned<'_>>) -> Self {
+        match warned.filter(|_| self.outcome == JobOutcome::Success) {
+            Some(warned) => Self {
+                outcome: JobOutcome::Failure,
+                error: Some(warned.to_string()),
+                exit_code: exit::FAILED,
+                doubt: None,
+                ..self
+            },
+            None => self,
         }
     }
 }

@@ -11,7 +11,7 @@ use tapline_recording::{Beneath, Recording, Redactor, Store, Stream, Sync, attem
 use tapline_runner::{Agent, GuardProgram, RecordTo, Running, Update, report};
 use tapline_session::policy::{PolicyChecker, Violation};
 use tapline_session::text::{one_line, with_causes};
-use tapline_session::{Category, Fold, Ledger, Outcome, Report, Step, Warning, What, exit, parse_rfc3339};
+use tapline_session::{Category, Fold, Ledger, Outcome, Report, Step, Warned, Warning, What, exit, parse_rfc3339};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
@@ -234,7 +234,8 @@ pub(crate) fn decide(place: &Workplace, job: &Job, retries: u64, report: &Report
             error: report.verdict.error_for_people().map(one_line).map(clean),
         });
     }
-    let mut result = of(job, JobResult::default()).told(report);
+    let warned = Warned::of(&report.verdict, &job.fail_on, job.require_clean);
+    let mut result = of(job, JobResult::default()).told(report).failed_for(warned);
     if place.redact {
         result.answer = result.answer.map(clean);
         result.error = result.error.map(clean);

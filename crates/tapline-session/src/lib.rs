@@ -72,7 +72,8 @@ pub use step::{Step, What};
 pub use time::{duration, parse_duration, parse_moment, parse_rfc3339, rfc3339, short_duration};
 pub use unwritten::Unwritten;
 pub use verdict::{
-    Advice, Category, Clock, Ending, Exit, ExitClass, Outcome, RetryAdvice, UNCLEAN_CODES, Verdict, WARNING_CODES, Warning,
+    Advice, Category, Clock, Ending, Exit, ExitClass, Outcome, RetryAdvice, UNCLEAN_CODES, UnknownWarning, Verdict,
+    WARNING_CODES, Warned, Warning, warning_code,
 };
 pub use words::UnknownWord;
 

@@ -3,6 +3,7 @@
 mod category;
 mod heuristics;
 mod judge;
+mod warned;
 
 use std::borrow::Cow;
 
@@ -15,6 +16,7 @@ pub use category::Category;
 pub(crate) use category::{CONNECTION, named_in, of_words};
 pub(crate) use heuristics::{TextFacts, says_waiting};
 pub(crate) use judge::{ERROR_LIMIT, Evidence, TasksEnd, judge};
+pub use warned::{UnknownWarning, Warned, warning_code};
 
 use crate::unwritten::Unwritten;
 use crate::words::words;

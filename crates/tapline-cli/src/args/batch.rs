@@ -95,6 +95,12 @@ pub(crate) struct JobDefaults {
     /// Retry up to N times if that can help
     #[arg(long, value_name = "N", conflicts_with = "resume")]
     pub(crate) retry: Option<u32>,
+    /// A job has failed if its run succeeds with one of these warnings, separated by commas: denied, max-tokens, … (`tapline help report`
+    /// lists them)
+    #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = tapline_session::warning_code, conflicts_with = "resume")]
+    pub(crate) fail_on: Vec<&'static str>,
+    #[arg(long, help = exit::about_clean("Fail jobs,"), conflicts_with = "resume")]
+    pub(crate) require_clean: bool,
     /// Check every run against the rules in this file (`tapline help policy`)
     #[arg(long, value_name = "FILE", conflicts_with = "resume")]
     pub(crate) policy: Option<PathBuf>,

@@ -25,7 +25,7 @@ pub(crate) struct Chat {
     pub(crate) keep_going: bool,
     /// Exit with 1 if a successful chat has one of these warnings, separated by commas: denied, max-tokens, … (`tapline help report`
     /// lists them)
-    #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = super::warning_code)]
+    #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = tapline_session::warning_code)]
     pub(crate) fail_on: Vec<&'static str>,
     /// With a script: what to print
     #[arg(long, value_enum, value_name = "FORMAT")]

@@ -270,7 +270,7 @@ pub(crate) struct Ending {
     pub(crate) policy: Option<PathBuf>,
     /// Exit with 1 if a successful run has one of these warnings, separated by commas: denied, max-tokens, … (`tapline help report`
     /// lists them)
-    #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = super::warning_code)]
+    #[arg(long, value_name = "CODE", value_delimiter = ',', value_parser = tapline_session::warning_code)]
     pub(crate) fail_on: Vec<&'static str>,
     #[arg(long, help = exit::about_clean("Exit"))]
     pub(crate) require_clean: bool,

@@ -2,7 +2,7 @@
 
 mod show;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -316,6 +316,8 @@ fn values(defaults: &JobDefaults) -> Result<BTreeMap<String, Value>> {
         ("folder", defaults.cwd.as_ref().map(here).transpose()?),
         ("timeout", defaults.timeout.map(|time| span(time).into())),
         ("retry", defaults.retry.map(Value::from)),
+        ("fail_on", (!defaults.fail_on.is_empty()).then(|| defaults.fail_on.clone().into())),
+        ("require_clean", defaults.require_clean.then_some(true.into())),
         ("policy", defaults.policy.as_ref().map(here).transpose()?),
         ("permissions", defaults.permissions.as_ref().map(here).transpose()?),
     ];
@@ -443,5 +445,21 @@ fn conclude(args: &Args, redact: bool, id: &str, end: &BatchEnd, files: EndFiles
     } else if end.results.iter().any(JobResult::is_failure) {
         output::tell(&format!("to run what failed again: tapline batch --resume {id} --retry-failed"));
     }
+    if !args.told.json {
+        tell_places(id, end);
+    }
     Ok(code)
+}
+
+/// Says where the answers and the recordings are.
+fn tell_places(id: &str, end: &BatchEnd) {
+    if end.is_complete() && end.results.iter().any(|result| result.answer.is_some()) {
+        output::tell(&format!("for the answers: tapline batch --resume {id} --json"));
+    }
+    // What a worker recorded is there.
+    let here = end.results.iter().filter(|result| result.worker.is_none()).filter_map(|result| result.recording.as_ref());
+    let folders: BTreeSet<&Path> = here.filter_map(|recording| Path::new(recording).parent()).collect();
+    for folder in folders {
+        output::tell(&store::recorded_in(folder));
+    }
 }

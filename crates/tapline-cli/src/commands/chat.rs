@@ -23,8 +23,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use tapline_runner::{Agent, Failure, StartError, bin_variable, package};
 
-use tapline_session::Report;
 use tapline_session::text::one_line;
+use tapline_session::{Report, Warned};
 
 use crate::agents::habits;
 use crate::args::chat::Chat;
@@ -117,11 +117,11 @@ fn go_on(kind: tapline_protocol::Agent, id: &str) -> String {
 
 /// Returns the exit code of a chat. A success with a warning that `--fail-on` names counts as a failure.
 fn fail_on(args: &Chat, report: &Report, code: u8, denials_told: bool) -> u8 {
-    match exit::warning(&report.verdict, &args.fail_on, false).filter(|_| code == 0) {
+    match Warned::of(&report.verdict, &args.fail_on, false).filter(|_| code == 0) {
         Some(warning) => {
             let is_told = denials_told && warning.first.code == "permission-denied";
-            output::tell(&if is_told { exit::warned_after(&warning) } else { exit::warned(&warning) });
-            ci::annotate(&exit::warned(&warning));
+            output::tell(&if is_told { exit::warned_after(&warning) } else { warning.to_string() });
+            ci::annotate(&warning.to_string());
             exit::FAILED
         }
         None => code,

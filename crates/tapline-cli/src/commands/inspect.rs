@@ -4,8 +4,8 @@ use std::io::Write as _;
 
 use anyhow::Result;
 use tapline_archive::Finished;
-use tapline_session::Collector;
 use tapline_session::render::render_summary;
+use tapline_session::{Collector, Warned};
 
 use super::view::HINTS;
 use crate::args::Inspect;
@@ -33,8 +33,8 @@ pub(crate) fn run(args: &Inspect) -> Result<u8> {
     if let Some(why) = exit::failure(&told).filter(|_| code != 0) {
         ci::annotate(&why);
     }
-    if let Some(warning) = exit::warning(&told, &args.fail_on, args.require_clean).filter(|_| code == 0) {
-        let why = exit::warned(&warning);
+    if let Some(warning) = Warned::of(&told, &args.fail_on, args.require_clean).filter(|_| code == 0) {
+        let why = warning.to_string();
         // The summary itself shows the warning.
         let shown = args.get.is_empty() && !args.json;
         output::tell(&if shown { exit::warned_after(&warning) } else { why.clone() });

@@ -33,8 +33,16 @@ fn a_line_for_each_change_and_the_sum() {
     let folder = TempFolder::new();
     let jobs = folder.file("jobs.csv", "n\na\nb\n");
     let ran = run(&folder, &[&jobs, "--prompt", "say {n}", "--jobs", "1"]);
-    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
+    assert_eq!(ran.code, 0, "{ran:?}");
     let lines: Vec<&str> = ran.out.lines().collect();
+    let id = lines[0].split([' ', ':']).nth(1).unwrap();
+    let places = format!(
+        "tapline: for the answers: tapline batch --resume {id} --json\ntapline: recorded in {}\n",
+        folder.path("home/recordings")
+    );
+    assert_eq!(ran.err, places);
+    let answers = json(&run(&folder, &["--resume", id, "--json"]));
+    assert_eq!(answers["results"][1]["answer"], "done b ", "the command that it names has them: {answers}");
     assert!(lines[0].starts_with("batch ") && lines[0].ends_with(": 2 jobs"), "{ran:?}");
     assert_eq!(lines[1], "▸ jobs-1 started");
     assert!(lines[2].starts_with("✓ jobs-1 success · $0.0100 · "), "{ran:?}");
@@ -93,6 +101,42 @@ fn a_success_with_a_denied_call_is_told_as_run_tells_it_wherever_results_are_tol
     let value = json(&run(&folder, &[&jobs, "--json"]));
     assert_eq!((&value["results"][1]["denials"], &value["results"][1]["doubt"]), (&Value::from(1), &Value::from(why)));
     assert_eq!((&value["results"][0]["denials"], &value["results"][0]["doubt"]), (&Value::from(0), &Value::Null));
+}
+
+#[test]
+fn a_warning_that_is_named_makes_a_success_a_failure_as_with_run() {
+    let folder = TempFolder::new();
+    let jobs = |keys: &str| {
+        let after = "[[job]]\nname = \"after\"\nprompt = \"say after\"\nneeds = [\"j\"]\n";
+        folder.file("jobs.toml", format!("[[job]]\nname = \"j\"\nprompt = \"deny j\"\n{keys}\n{after}"))
+    };
+    let told = "permission-denied: Edit was not permitted: `src/a.rs`";
+    for (keys, flags, flag) in [
+        ("fail_on = [\"denied\"]", &[][..], "--fail-on"),
+        ("fail_on = \"max-tokens,permission-denied\"", &[], "--fail-on"),
+        ("require_clean = true", &[], "--require-clean"),
+        ("", &["--fail-on", "denied"], "--fail-on"),
+        ("", &["--require-clean"], "--require-clean"),
+    ] {
+        let ran = run(&folder, &[&[jobs(keys).as_str()], flags].concat());
+        let line = ran.out.lines().find(|line| line.starts_with("✗ j failure · 1 call denied · ")).unwrap_or_default();
+        assert!(ran.code == 1 && line.ends_with(&format!(": {told} ({flag})")), "{keys} {flags:?}: {ran:?}");
+        assert!(
+            ran.out.contains("– after skipped") && ran.out.contains("0 of 2 jobs succeeded · 1 failed · 1 skipped"),
+            "{ran:?}"
+        );
+    }
+    for (keys, flags) in
+        [("fail_on = \"max-tokens\"", &["--fail-on", "denied"][..]), ("require_clean = false", &["--require-clean"])]
+    {
+        let ran = run(&folder, &[&[jobs(keys).as_str()], flags].concat());
+        assert!(
+            ran.code == 0 && ran.out.contains("2 of 2 jobs succeeded"),
+            "a job's own key counts: {keys} {flags:?}: {ran:?}"
+        );
+    }
+    let wrong = run(&folder, &[&jobs("fail_on = \"denyed\"")]);
+    assert!(wrong.code == 2 && wrong.err.contains("fail_on: `denyed` is no warning. did you mean `denied`?"), "{wrong:?}");
 }
 
 #[test]

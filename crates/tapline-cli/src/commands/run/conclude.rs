@@ -10,7 +10,7 @@ use tapline_protocol::{Json, StopReason};
 use tapline_recording::{Recording, Stop, attempt_folder};
 use tapline_session::render::{Style, digest, glance};
 use tapline_session::text::{one_line, visible};
-use tapline_session::{Advice, Category, Ledger, Outcome, Report, Run as RunFacts, Verdict};
+use tapline_session::{Advice, Category, Ledger, Outcome, Report, Run as RunFacts, Verdict, Warned};
 
 use super::NOT_TAKEN;
 use super::attempt::Ended;
@@ -92,7 +92,7 @@ pub(super) async fn conclude(
     let denied = show.denials.told(&asked_for, redactor.as_ref());
     denied.told(show.has_shown()).iter().for_each(|call| show.note(call));
     denied.advice.iter().for_each(|advice| show.block(advice));
-    let warned = exit::warning(&told.verdict, &args.ending.fail_on, args.ending.require_clean).filter(|_| code == 0);
+    let warned = Warned::of(&told.verdict, &args.ending.fail_on, args.ending.require_clean).filter(|_| code == 0);
     if !human {
         // The view shows these warnings. Other formats do not.
         for warning in told.verdict.warnings.iter().filter(|warning| TOLD_EVERYWHERE.contains(&&*warning.code)) {
@@ -120,11 +120,11 @@ pub(super) async fn conclude(
         let how = if failure.is_some() { "failed" } else { "succeeded" };
         show.note(&format!("the last of {} attempts {how}", report.run.attempts));
     }
-    let warned_of = warned.as_ref().map(exit::warned);
+    let warned_of = warned.as_ref().map(Warned::to_string);
     if let Some(warning) = warned {
         let code = &*warning.first.code;
         let is_told = !denied.calls.is_empty() && code == "permission-denied" || !human && TOLD_EVERYWHERE.contains(&code);
-        show.note(&if is_told { exit::warned_after(&warning) } else { exit::warned(&warning) });
+        show.note(&if is_told { exit::warned_after(&warning) } else { warning.to_string() });
         failure.clone_from(&warned_of);
     } else if let Some(tip) =
         exit::unclean(&told.verdict, &args.ending.fail_on, args.ending.require_clean).filter(|_| code == 0)
