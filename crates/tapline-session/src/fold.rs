@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use tapline_protocol::{Agent, Dialect, Event, LineKind, Malformed, Moment, Record, SyntaxError};
 
 pub use codex::{CodexPart, ItemEntry, TurnCounts};
+pub(crate) use refusals::DENIED_BY;
 pub use rejected::Rejected;
 pub use sessions::SessionFacts;
 pub(crate) use sides::Extensions;

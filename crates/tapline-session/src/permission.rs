@@ -15,6 +15,7 @@ mod unasked;
 
 use serde::{Deserialize, Serialize};
 
+use crate::fold::DENIED_BY;
 use crate::pattern::Patterns;
 use crate::rulefile;
 pub use crate::rulefile::{RuleFile, WrongRules};
@@ -101,6 +102,17 @@ pub struct Decision {
 }
 
 impl Decision {
+    /// Returns what the agent is told about a call that a rule denies: `denied by deny[0]: no pushing`.
+    pub fn denial(&self) -> String {
+        let by = self.rule.as_deref().map_or_else(|| "a permission rule".to_owned(), |rule| format!("{DENIED_BY}{rule}"));
+        match (&self.rule, &self.reason) {
+            (None, Some(reason)) => reason.clone(),
+            (None, None) => format!("{by} denies it"),
+            (Some(_), None) => by,
+            (Some(_), Some(reason)) => format!("{by}: {reason}"),
+        }
+    }
+
     /// Returns how strict it is: 0 allows the call, 1 matches no rule, 2 asks because of a rule, and 3 denies.
     pub fn strictness(&self) -> u8 {
         match (self.ruling, &self.rule) {

@@ -6,7 +6,8 @@ use std::sync::atomic::AtomicBool;
 
 use tapline_archive::stats::{Query, stats};
 use tapline_archive::{Index, Places, Prices, Selection, report_of_bytes};
-use tapline_session::step::CallStatus;
+use tapline_session::permission::{Decision, Ruling};
+use tapline_session::step::{CallStatus, DeniedBy};
 use tapline_testkit::TempFolder;
 
 const WORDS: &str = "Permission to use Bash with command rm has been denied.";
@@ -82,4 +83,25 @@ fn a_result_names_the_calls_that_were_denied() {
     let stream = format!("{CALL}\n{}\n{end}\n", result("", "no such file"));
     assert_eq!(counted(&stream), (0, 1));
     assert_eq!(report_of_bytes(stream.as_bytes()).tools.calls[0].status, CallStatus::Denied);
+}
+
+#[test]
+fn a_rule_of_ours_is_named_by_what_it_told_the_agent() {
+    let meta = r#","tool_result_meta":[{"id":"toolu_1","permission_decision":{"decision":"reject","source":"hook"}}]"#;
+    for (words, by, reason) in [
+        ("denied by deny[0]: no pushing", DeniedBy::Rule, Some("no pushing")),
+        ("Error: denied by ceiling.deny[12]: not here", DeniedBy::Rule, Some("not here")),
+        ("denied by deny[3]", DeniedBy::Rule, None),
+        ("denied by deny[x]: no", DeniedBy::Hook, Some("denied by deny[x]: no")),
+        ("denied by somebody", DeniedBy::Hook, Some("denied by somebody")),
+    ] {
+        let stream = format!("{CALL}\n{}\n", result(meta, words));
+        let report = report_of_bytes(stream.as_bytes());
+        let denial = report.tools.calls[0].denial.as_ref().unwrap();
+        assert_eq!((denial.by, denial.reason.as_deref()), (by, reason), "{words}");
+    }
+    let decision = Decision { ruling: Ruling::Deny, rule: Some("deny[0]".to_owned()), reason: Some("no pushing".to_owned()) };
+    assert_eq!(decision.denial(), "denied by deny[0]: no pushing");
+    assert_eq!(Decision { reason: None, ..decision.clone() }.denial(), "denied by deny[0]");
+    assert_eq!(Decision { rule: None, ..decision }.denial(), "no pushing");
 }

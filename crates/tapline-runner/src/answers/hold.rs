@@ -77,9 +77,12 @@ impl Bench<'_> {
         let to_be_asked = match (decision.ruling, &decision.rule) {
             (Ruling::Deny, _) => {
                 keep(Standing::Denied);
-                let why = decision.reason.unwrap_or_else(|| DENIED.to_owned());
-                let why = if rewritten { format!("{why} (a hook would run it in place of this call)") } else { why };
-                return refuse(id, tool, call, why, (SettledBy::Rule, decision.rule, rewritten));
+                let about = if rewritten { " (a hook would run it in place of this call)" } else { "" };
+                let told = decision.denial() + about;
+                let why = decision.reason.unwrap_or_else(|| DENIED.to_owned()) + about;
+                let refused = refuse(id, tool, call, told, (SettledBy::Rule, decision.rule, rewritten));
+                let settled = refused.settled.map(|settled| Settled { reason: Some(why), ..settled });
+                return Answered { settled, ..refused };
             }
             (Ruling::Ask, Some(_)) => true,
             // An agent that would never ask must also ask about what no rule matches.

@@ -119,7 +119,7 @@ pub(super) async fn settle(
         Some(rules) => decide(rules, &tool, input.as_ref(), places, within).await,
         None => Decision { ruling: Ruling::Ask, rule: None, reason: None },
     };
-    let Decision { mut ruling, mut rule, reason } = decision.clone();
+    let Decision { mut ruling, mut rule, mut reason } = decision.clone();
     // A rule may let the agent ask a person. It cannot answer for that person.
     if ruling == Ruling::Allow && callback.is_some() && input.as_ref().is_some_and(|input| Inquiry::of(&tool, input).is_some())
     {
@@ -128,10 +128,7 @@ pub(super) async fn settle(
     let tool_use_id = request.tool_use_id.clone();
     let (answer, by) = match (ruling, callback) {
         (Ruling::Allow, _) => (Permission::allow(), SettledBy::Rule),
-        (Ruling::Deny, _) => {
-            let why = reason.clone().unwrap_or_else(|| DENIED.to_owned());
-            (Permission::deny(why), SettledBy::Rule)
-        }
+        (Ruling::Deny, _) => (Permission::deny(decision.denial()), SettledBy::Rule),
         (Ruling::Ask, None) => (Permission::deny(nobody(&decision)), SettledBy::Nobody),
         (Ruling::Ask, Some(callback)) => {
             let asked = input.clone().unwrap_or_else(|| serde_json::json!({}).into());
@@ -145,9 +142,9 @@ pub(super) async fn settle(
                     };
                     match again.filter(|again| again.ruling == Ruling::Deny) {
                         Some(denied) => {
-                            rule = denied.rule;
-                            let why = denied.reason.unwrap_or_else(|| DENIED.to_owned());
-                            (Permission::deny(why), SettledBy::Rule)
+                            let told = denied.denial();
+                            (rule, reason) = (denied.rule, denied.reason);
+                            (Permission::deny(told), SettledBy::Rule)
                         }
                         None => (Permission::Allow { input: Some(other), remember }, SettledBy::Callback),
                     }
@@ -192,7 +189,9 @@ pub(super) async fn settle(
         Permission::Deny { message, interrupt } => {
             // The agent ignores an answer without a message.
             let message = if message.trim().is_empty() { "it was denied".to_owned() } else { message };
-            let settled = settled(Ruling::Deny, Some(message.clone()), false, false);
+            // The rule stands beside its reason.
+            let why = if by == SettledBy::Rule { reason.unwrap_or_else(|| DENIED.to_owned()) } else { message.clone() };
+            let settled = settled(Ruling::Deny, Some(why), false, false);
             let interrupt = interrupt.then_some(true);
             (PermissionReply { behavior: Some("deny".to_owned()), message: Some(message), interrupt, ..reply }, settled)
         }

@@ -7,6 +7,17 @@ use crate::recent::Recent;
 /// How many requests may wait for an answer of the host.
 const ASKED: usize = 1_024;
 
+/// How the agent is told that one of our rules denies a call: `denied by deny[0]: no pushing`.
+pub(crate) const DENIED_BY: &str = "denied by ";
+
+/// Returns whether the result of a denied call says that one of our rules denied it, and the rule's reason.
+pub(super) fn of_own_rule(text: &str) -> Option<Option<&str>> {
+    let rule = &text[text.find(DENIED_BY)? + DENIED_BY.len()..];
+    let number = rule.strip_prefix("ceiling.").unwrap_or(rule).strip_prefix("deny[")?;
+    let (_, rest) = number.split_once(']').filter(|(number, _)| number.parse::<usize>().is_ok())?;
+    Some(rest.strip_prefix(": "))
+}
+
 /// What the host was asked, and what it refused.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {

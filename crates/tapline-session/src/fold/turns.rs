@@ -2,6 +2,7 @@
 
 use tapline_protocol::{Json, Read as _};
 
+use super::refusals::of_own_rule;
 use super::{Fold, Steps};
 use crate::agents::asks_a_person;
 use crate::call::describe;
@@ -40,7 +41,9 @@ impl Fold {
             return;
         }
         self.denials += 1;
-        if id.as_ref().is_some_and(|id| self.refusals.is_refused(id)) {
+        if let Some(why) = denial.reason.as_deref().and_then(of_own_rule) {
+            denial = Denial { by: DeniedBy::Rule, reason: why.map(str::to_owned) };
+        } else if id.as_ref().is_some_and(|id| self.refusals.is_refused(id)) {
             denial.by = DeniedBy::Host;
         }
         let tool = name.as_deref().unwrap_or("a tool");
