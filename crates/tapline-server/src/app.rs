@@ -11,6 +11,7 @@ use crate::guard::Guard;
 use crate::hub::Hub;
 use crate::ingest::Ingest;
 use crate::metrics::Metrics;
+use crate::tickets::Tickets;
 use crate::watch::Watch;
 
 /// Returns the command that goes on with a session, given the agent and the session's id.
@@ -20,6 +21,7 @@ pub type ResumeCommand = fn(&str, &str) -> Vec<String>;
 #[derive(Debug)]
 pub(crate) struct App {
     pub(crate) guard: Guard,
+    pub(crate) tickets: Tickets,
     pub(crate) hub: Arc<Hub>,
     pub(crate) watch: Watch,
     pub(crate) ingest: Ingest,

@@ -7,7 +7,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 
 use crate::error::ApiError;
-use crate::secret::{Secret, Ticket};
+use crate::secret::Secret;
 use crate::tokens::{Right, ServerTokens};
 
 /// What a page may do: its own scripts, styles and requests, and nothing else.
@@ -50,11 +50,10 @@ pub(crate) struct Guard {
     cookie: Secret,
     tokens: ServerTokens,
     cookie_name: String,
-    pub(crate) ticket: Ticket,
 }
 
 impl Guard {
-    pub(crate) fn new(address: SocketAddr, hosts: &[String], tokens: ServerTokens, ticket: Secret) -> Self {
+    pub(crate) fn new(address: SocketAddr, hosts: &[String], tokens: ServerTokens) -> Self {
         let port = address.port();
         let mut names =
             vec![format!("localhost:{port}"), format!("127.0.0.1:{port}"), format!("[::1]:{port}"), address.to_string()];
@@ -64,7 +63,7 @@ impl Guard {
         let given = hosts.iter().map(|host| host.to_ascii_lowercase()).collect();
         // Cookies of one host are shared by all its ports.
         let cookie_name = format!("tapline_{port}");
-        Self { names, given, tokens, cookie: Secret::random(), cookie_name, ticket: Ticket::new(ticket) }
+        Self { names, given, tokens, cookie: Secret::random(), cookie_name }
     }
 
     /// Returns the cookie of the link, with all rights.
@@ -171,7 +170,7 @@ impl Guard {
         let Some(rights) = self.rights_of_cookie(headers) else {
             return denied(
                 "no-token",
-                "Open the link that the server printed when it started, or send one of its tokens as `Authorization: Bearer TOKEN`.",
+                "Open a link of the server, which `tapline serve link` prints, or send one of its tokens as `Authorization: Bearer TOKEN`.",
             );
         };
         // Browsers say where a request that changes something comes from. One that does not say it is not a browser's.

@@ -39,6 +39,7 @@ mod shelf;
 mod spool;
 mod sse;
 mod table;
+mod tickets;
 mod tokens;
 mod track;
 mod watch;
@@ -50,6 +51,7 @@ pub use ingest::PUSHED_AS;
 pub use otlp::{OtlpError, OtlpOptions, OtlpSender, OtlpTarget};
 pub use server::{Server, ServerOptions};
 pub use shelf::Warn;
+pub use tickets::links_of_running_servers;
 pub use tokens::{ServerTokens, TokensError};
 
 /// Checks that the README's example compiles.

@@ -1,8 +1,6 @@
 //! Secrets that let somebody in: how they are made, read and compared.
 
 use std::hint::black_box;
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
@@ -59,33 +57,6 @@ impl Secret {
     }
 }
 
-/// How long a ticket is good: links stay in logs and histories.
-const GOOD_FOR: Duration = Duration::from_secs(10 * 60);
-
-/// A secret that opens the page once, for a while.
-#[derive(Debug)]
-pub(crate) struct Ticket {
-    secret: Mutex<Option<Secret>>,
-    made: Instant,
-    good_for: Duration,
-}
-
-impl Ticket {
-    pub(crate) fn new(secret: Secret) -> Self {
-        Self { secret: Mutex::new(Some(secret)), made: Instant::now(), good_for: GOOD_FOR }
-    }
-
-    /// Returns whether this is the ticket. It is good only once.
-    pub(crate) fn take(&self, given: &str) -> bool {
-        let mut ticket = self.secret.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let is_good = self.made.elapsed() < self.good_for && ticket.as_ref().is_some_and(|ticket| ticket.is(given));
-        if is_good {
-            *ticket = None;
-        }
-        is_good
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -107,21 +78,5 @@ mod tests {
         for weak in ["", "short", "two words that are long enough"] {
             assert!(Secret::read(weak).is_err(), "{weak}");
         }
-    }
-
-    #[test]
-    fn a_ticket_is_good_once() {
-        let secret = Secret::random();
-        let ticket = Ticket::new(secret.clone());
-        assert!(!ticket.take("another"));
-        assert!(ticket.take(secret.text()));
-        assert!(!ticket.take(secret.text()));
-    }
-
-    #[test]
-    fn a_ticket_is_good_for_a_while() {
-        let secret = Secret::random();
-        let ticket = Ticket { good_for: Duration::ZERO, ..Ticket::new(secret.clone()) };
-        assert!(!ticket.take(secret.text()));
     }
 }

@@ -22,8 +22,8 @@ use crate::ingest::{Ingest, IngestError};
 use crate::metrics::Metrics;
 use crate::otlp::{Otlp, OtlpOptions};
 use crate::routes;
-use crate::secret::Secret;
 use crate::shelf::{Shelf, Warn};
+use crate::tickets::{self, Tickets};
 use crate::tokens::ServerTokens;
 use crate::watch::Watch;
 
@@ -106,7 +106,7 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     app: Arc<App>,
-    ticket: Secret,
+    link: String,
     limits: Limits,
     stop: watch::Sender<bool>,
 }
@@ -120,7 +120,7 @@ impl Server {
         let cannot = |error| ServerError::Listen { address: options.listen.to_string(), error };
         let listener = TcpListener::bind(options.listen).await.map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
-        let (archive, spools) = (options.store.root().join("archive"), options.store.root().join("serve"));
+        let (archive, spools) = (options.store.root().join("archive"), tickets::folder(&options.store));
         for path in [&archive, &spools, &options.store.folder()] {
             create_private_folder(path).map_err(|error| ServerError::Folder { path: path.clone(), error })?;
         }
@@ -128,14 +128,17 @@ impl Server {
         if options.own_recordings && !roots.contains(&options.store.folder()) {
             roots.push(options.store.folder());
         }
-        let ticket = Secret::random();
+        let spoiled = |error| ServerError::Folder { path: spools.clone(), error };
+        let tickets = Tickets::open(&spools, address).map_err(spoiled)?;
+        let link = tickets::link(&spools, address).map_err(spoiled)?;
         let (stop, stopped) = watch::channel(false);
         let controls = Controls::new(options.allow_control);
         let shelf = Arc::new(Shelf::new(archive, roots, options.prices).with_warnings(options.warn));
         let otlp = options.otlp.map(|otlp| Otlp::start(otlp, &shelf)).transpose().map_err(ServerError::Thread)?;
         let hub = Arc::new(Hub::new(shelf, spools.clone(), Arc::clone(&controls), otlp));
         let app = App {
-            guard: Guard::new(address, &options.hosts, options.tokens, ticket.clone()),
+            guard: Guard::new(address, &options.hosts, options.tokens),
+            tickets,
             watch: Watch::start(&hub).map_err(ServerError::Thread)?,
             hub,
             ingest: Ingest::open(options.store, &spools),
@@ -155,7 +158,7 @@ impl Server {
             write: options.write_timeout,
             grace: options.grace,
         };
-        Ok(Self { listener, address, app: Arc::new(app), ticket, limits, stop })
+        Ok(Self { listener, address, app: Arc::new(app), link, limits, stop })
     }
 
     /// Returns the address.
@@ -170,11 +173,7 @@ impl Server {
 
     /// Returns the link that opens the page, once.
     pub fn link(&self) -> String {
-        let mut address = self.address;
-        if address.ip().is_unspecified() {
-            address.set_ip(Ipv4Addr::LOCALHOST.into());
-        }
-        format!("http://{address}/open?ticket={}", self.ticket.text())
+        self.link.clone()
     }
 
     /// Serves until `end` is ready, then lets requests end.

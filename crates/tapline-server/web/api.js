@@ -13,7 +13,7 @@ export class Refused extends Error {
 }
 
 const UNREACHABLE = 'The server does not answer. Is “tapline serve” still running?';
-const SIGNED_OUT = 'This page is not signed in. Open the link that “tapline serve” printed when it started, or sign in with a token.';
+const SIGNED_OUT = 'This page is not signed in. Open the link that “tapline serve link” prints, or sign in with a token.';
 const WRONG_TOKEN = 'The token is wrong. A line of the file has its rights first, and then the token: paste only the token.';
 
 /** @type {() => void} */

@@ -21,7 +21,7 @@ export function signInDialog() {
   /** @type {HTMLDialogElement} */
   const dialog = h('dialog', { class: 'dialog', id: 'sign-in', 'aria-labelledby': 'sign-in-title', onclose: () => dialog.remove() },
     h('form', { onsubmit: send }, h('h2', { id: 'sign-in-title' }, 'Sign in'),
-      h('p', null, 'Paste a token of this server. They are in the file that “tapline serve --token-file” was given.'),
+      h('p', null, 'Open the link that “tapline serve link” prints where the server runs, or paste a token of the file that it was given (--token-file).'),
       h('p', null, token), wrong,
       h('div', { class: 'ask-buttons' }, h('button', { class: 'main' }, 'Sign in'))));
   document.body.append(dialog);

@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use tapline_server::Budget;
 
 use super::archive::Prices;
@@ -17,16 +17,23 @@ use crate::money::budget;
 /// Repositories need no set-up. The first line of stdout is a link that opens the page once; after that a cookie lets the browser in.
 /// Programs use the API with a token. `tapline help serving` has more.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    disable_help_subcommand = true,
+    after_help = "\
 Examples:
   tapline serve
+  tapline serve link                            print a fresh link of the server that runs
   tapline serve --demo                          try the page without any agent
   tapline serve --budget 200 --budget shop=50   warn when a month costs more, in all or in the project shop
   tapline serve --otlp http://127.0.0.1:4318    send spans and metrics to OpenTelemetry
   tapline serve --engine nats://broker:4222     show what workers on other machines do, too
   tapline serve --no-open --listen 127.0.0.1:7770 --token-file ~/.tapline-token
-  curl -H \"Authorization: Bearer $(cat ~/.tapline-token)\" http://127.0.0.1:7770/api/v1/sessions")]
+  curl -H \"Authorization: Bearer $(cat ~/.tapline-token)\" http://127.0.0.1:7770/api/v1/sessions"
+)]
 pub(crate) struct Serve {
+    #[command(subcommand)]
+    pub(crate) command: Option<ServeCommand>,
     /// Show only what is in these files and folders: transcripts, recordings, captured streams; and what is pushed
     #[arg(value_name = "PATH")]
     pub(crate) paths: Vec<PathBuf>,
@@ -64,6 +71,14 @@ pub(crate) struct Serve {
     pub(crate) prices: Prices,
     #[command(flatten)]
     pub(crate) engine: Engine,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum ServeCommand {
+    /// Print a fresh link of the server that runs
+    ///
+    /// The link opens the page once, for ten minutes. Each server that runs with this $TAPLINE_HOME gets one, on a line of its own.
+    Link,
 }
 
 /// Reads an address to listen on. `localhost` is this machine's loopback; other names are not looked up.

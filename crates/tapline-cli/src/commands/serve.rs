@@ -9,16 +9,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tapline_archive::Prices;
 #[cfg(feature = "nats")]
 use tapline_fleet::{CollectOptions, Post, RecordingCollector};
 use tapline_protocol::Agent;
 use tapline_recording::Store;
-use tapline_server::{Server, ServerError, ServerOptions, ServerTokens};
+use tapline_server::{Server, ServerError, ServerOptions, ServerTokens, links_of_running_servers};
 
-use crate::args::serve::Serve;
+use crate::args::serve::{Serve, ServeCommand};
 #[cfg(feature = "nats")]
 use crate::commands::collect;
 use crate::commands::demo::Playing;
@@ -32,12 +32,15 @@ use crate::{otlp, secrets};
 const LEFT: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(args: &Serve) -> Result<u8> {
+    if let Some(ServeCommand::Link) = args.command {
+        return link();
+    }
     let mut options = ServerOptions::default();
     let demo = if args.demo { Some(Playing::start()?) } else { None };
     if let Some(demo) = &demo {
         (options.roots, options.store) = (vec![demo.store.folder()], demo.store.clone());
     } else {
-        options.store = Store::of_user().context("no folder for recordings: set TAPLINE_HOME")?;
+        options.store = store()?;
         options.roots = archive::roots(&args.paths)?;
         options.own_recordings = args.paths.is_empty();
     }
@@ -63,6 +66,25 @@ pub(crate) fn run(args: &Serve) -> Result<u8> {
     // Reading that does not end must not delay the exit.
     runtime.shutdown_timeout(LEFT);
     served.map(|()| 0)
+}
+
+fn store() -> Result<Store> {
+    Store::of_user().context("no folder for recordings: set TAPLINE_HOME")
+}
+
+/// Prints a fresh link of each server that runs.
+fn link() -> Result<u8> {
+    let store = store()?;
+    let links = links_of_running_servers(&store).with_context(|| format!("cannot use {}", store.root().display()))?;
+    if links.is_empty() {
+        bail!("no `tapline serve` runs here with {}: start one", store.root().display());
+    }
+    let mut out = output::stdout();
+    for link in links {
+        writeln!(out, "{}", output::raw(&link))?;
+    }
+    out.flush()?;
+    Ok(0)
 }
 
 #[cfg(feature = "otlp")]

@@ -427,6 +427,31 @@ fn the_demo_grows_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn a_server_that_runs_gets_a_fresh_link() {
+    let home = Home::new();
+    let link = || ran(command(&["serve", "link"]).envs(home.environment()).output().unwrap());
+    let none = link();
+    assert!(none.code == 2 && none.out.is_empty() && none.err.contains("no `tapline serve` runs here"), "{none:?}");
+    let mut serving = Serving::start(&home, &[]);
+    let (one, two) = (link(), link());
+    assert_eq!((one.code, one.err.as_str()), (0, ""), "{one:?}");
+    assert_eq!((one.out.lines().count(), two.out.lines().count()), (1, 1));
+    let links = [serving.link.as_str(), one.out.trim_end(), two.out.trim_end()];
+    let open =
+        |link: &str| serving.ask("GET", link.strip_prefix(&format!("http://{}", serving.address)).unwrap(), "", "").unwrap().0;
+    assert_eq!(links.map(open), [200; 3], "each opens the page");
+    assert_eq!(links.map(open), [401; 3], "once");
+    // A folder of this name is shown all the same.
+    home.file("link/here.jsonl", "{}");
+    let shown = Serving::start(&home, &[&home.path("link")]);
+    assert_eq!(link().out.lines().count(), 2, "each server gets one");
+    drop(shown);
+    serving.child.signal("TERM");
+    assert_eq!(serving.child.wait().unwrap().code(), Some(0));
+    assert_eq!(link().code, 2, "also after one that was killed");
+}
+
+#[test]
 fn the_browser_gets_a_private_file_and_not_the_link() {
     let home = Home::new();
     let browser = "ls -l \"$1\" | cut -c1-10 > \"$TOLD.part\"; printf '%s\\n' \"$*\" >> \"$TOLD.part\"; cat \"$1\" >> \"$TOLD.part\"; mv \"$TOLD.part\" \"$TOLD\"";

@@ -64,11 +64,13 @@ pub(crate) async fn open(method: Method, State(app): Shared, Query(query): Query
     if method != Method::GET {
         return Err(ApiError::wrong_method());
     }
-    if !query.ticket.is_some_and(|ticket| app.guard.ticket.take(&ticket)) {
-        let message = "This link was used already, is older than ten minutes, or is not this server's. Open the page without it and paste a token there, or start the server again to get a new link.";
+    let cookie = app.guard.cookie();
+    let is_good = blocking(move || Ok(query.ticket.is_some_and(|ticket| app.tickets.take(&ticket)))).await?;
+    if !is_good {
+        let message = "This link was used already, is older than ten minutes, or is not this server's. `tapline serve link` prints a new one.";
         return Err(ApiError::new(StatusCode::UNAUTHORIZED, "used-link", message));
     }
-    with_cookie(Html(OPENED).into_response(), &app.guard.cookie())
+    with_cookie(Html(OPENED).into_response(), &cookie)
 }
 
 /// Lets a browser in with a token: it gets a cookie with the rights of the token.

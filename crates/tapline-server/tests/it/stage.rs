@@ -166,7 +166,7 @@ impl Answer {
             assert!(self.body.ends_with(".\n") && self.json().is_none(), "{self:?}");
             let told = |begins: &str| self.body.starts_with(begins);
             return match () {
-                () if told("Open the link that the server printed") => "no-token",
+                () if told("Open a link of the server") => "no-token",
                 () if told("The token is wrong") => "wrong-token",
                 () if told("The server does not answer to this host name") => "wrong-host",
                 () if told("Only the server's own page may ask this") => "wrong-origin",

@@ -238,7 +238,7 @@ test('without a session the page says what to do; without a cookie it says how t
   const { page } = await open(t, { prepare: (mock) => mock.rows.clear() });
   await page.getByText('There are no sessions yet.').waitFor();
   const other = await open(t, { signIn: false, tolerate: (problem) => problem.includes('401') });
-  await other.page.getByText('Open the link that “tapline serve” printed').first().waitFor();
+  await other.page.getByText('Open the link that “tapline serve link” prints').first().waitFor();
   await other.page.getByLabel('Token').fill('another');
   await other.page.getByRole('button', { name: 'Sign in' }).click();
   await other.page.getByText('The token is wrong').waitFor();
