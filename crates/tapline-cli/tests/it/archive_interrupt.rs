@@ -102,7 +102,7 @@ fn an_interrupted_export_leaves_all_old_tables_or_all_new_ones() {
     }
 }
 
-/// On a terminal. Opening each file takes half a second here, so the second one is worth a line.
+/// On a terminal. Each call that opens or reads a file takes a quarter of a second here, so the second one is worth a line.
 #[test]
 fn long_work_shows_how_far_it_is_and_takes_the_line_away_again() {
     let home = Home::new(&[]);
@@ -118,7 +118,7 @@ fn long_work_shows_how_far_it_is_and_takes_the_line_away_again() {
         let paths = (1..=4).map(path).collect::<Vec<_>>().join(" -P ");
         let tapline = env!("CARGO_BIN_EXE_tapline");
         let traced = format!(
-            "strace -f -qq -o /dev/null -P {paths} -e trace=openat -e inject=openat:delay_exit=500000 {tapline} {args} > {}",
+            "strace -f -qq -o /dev/null -P {paths} -e trace=openat,openat2,read,pread64 -e inject=openat,openat2,read,pread64:delay_exit=250000 {tapline} {args} > {}",
             home.path("out")
         );
         let mut script = Command::new("script");
