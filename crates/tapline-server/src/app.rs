@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::{Semaphore, watch};
 
+use crate::bodies::Bodies;
 use crate::budget::Budgets;
 use crate::controls::Controls;
 use crate::error::ApiError;
@@ -29,14 +30,14 @@ pub(crate) struct App {
     pub(crate) controls: Arc<Controls>,
     pub(crate) resume: Option<ResumeCommand>,
     pub(crate) budgets: Budgets,
-    /// The memory for bodies of requests that are read, in bytes: many large ones at once wait for each other.
-    pub(crate) bodies: Arc<Semaphore>,
+    /// Reads what is pushed.
+    pub(crate) uploads: Bodies,
+    /// Reads answers, messages and ends of runs.
+    pub(crate) messages: Bodies,
     /// How many downloads may be made at once.
     pub(crate) downloads: Arc<Semaphore>,
     /// How many readers of events may be told from the disk at once.
     pub(crate) older_events: Arc<Semaphore>,
-    /// How long the body of a request may take.
-    pub(crate) body_time: std::time::Duration,
     /// True when the server ends.
     pub(crate) stop: watch::Receiver<bool>,
 }

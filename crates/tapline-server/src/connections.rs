@@ -1,6 +1,7 @@
 //! Connections: accepted up to a limit, each with time limits, and ended when the server ends.
 
 use std::io::{self, IoSlice};
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -8,11 +9,12 @@ use std::time::Duration;
 
 use axum::Router;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Sleep, sleep};
 
@@ -44,13 +46,13 @@ pub(crate) async fn serve(listener: TcpListener, routes: Router, limits: Limits,
             Some(_) = open.join_next() => continue,
             accepted = accept(&listener, &room) => accepted,
         };
-        let Some((stream, permit)) = accepted else {
+        let Some((stream, peer, permit)) = accepted else {
             sleep(PAUSE).await;
             continue;
         };
         let (routes, stop) = (routes.clone(), stop.clone());
         open.spawn(async move {
-            connection(stream, routes, limits, stop).await;
+            connection(stream, peer, routes, limits, stop).await;
             drop(permit);
         });
     }
@@ -58,19 +60,24 @@ pub(crate) async fn serve(listener: TcpListener, routes: Router, limits: Limits,
     let _ = tokio::time::timeout(limits.grace, async { while open.join_next().await.is_some() {} }).await;
 }
 
-async fn accept(listener: &TcpListener, room: &Arc<Semaphore>) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+async fn accept(listener: &TcpListener, room: &Arc<Semaphore>) -> Option<(TcpStream, IpAddr, OwnedSemaphorePermit)> {
     // First: whoever comes when the house is full waits in the system's queue, which is bounded.
     let permit = Arc::clone(room).acquire_owned().await.ok()?;
-    let (stream, _) = listener.accept().await.ok()?;
-    Some((stream, permit))
+    let (stream, peer) = listener.accept().await.ok()?;
+    Some((stream, peer.ip(), permit))
 }
 
-async fn connection(stream: TcpStream, routes: Router, limits: Limits, mut stop: watch::Receiver<bool>) {
+async fn connection(stream: TcpStream, peer: IpAddr, routes: Router, limits: Limits, mut stop: watch::Receiver<bool>) {
     let _ = stream.set_nodelay(true);
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(limits.head).max_buf_size(HEAD).half_close(false);
-    let served = builder
-        .serve_connection(TokioIo::new(Taker { stream, limit: limits.write, stalled: None }), TowerToHyperService::new(routes));
+    let routes = TowerToHyperService::new(routes);
+    // Each request says from which address it comes.
+    let service = service_fn(move |mut request| {
+        request.extensions_mut().insert(peer);
+        routes.call(request)
+    });
+    let served = builder.serve_connection(TokioIo::new(Taker { stream, limit: limits.write, stalled: None }), service);
     let mut served = std::pin::pin!(served);
     // It is not a failure of the server if a client says nonsense or leaves.
     tokio::select! {
@@ -141,6 +148,10 @@ impl AsyncWrite for Taker {
 mod tests {
     use std::future::poll_fn;
 
+    use axum::Extension;
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
     use super::*;
 
     #[tokio::test]
@@ -157,5 +168,20 @@ mod tests {
             }
         };
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test]
+    async fn a_request_says_from_which_address_it_comes() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let routes = Router::new().route("/", get(|Extension(peer): Extension<IpAddr>| async move { peer.to_string() }));
+        let minute = Duration::from_secs(60);
+        let limits = Limits { connections: 1, head: minute, write: minute, grace: minute };
+        let (_stop, stopped) = watch::channel(false);
+        tokio::spawn(serve(listener, routes, limits, stopped));
+        client.write_all(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("\r\n\r\n127.0.0.1"), "{answer}");
     }
 }

@@ -19,6 +19,7 @@
 mod api;
 mod app;
 mod assets;
+mod bodies;
 mod budget;
 mod connections;
 mod controls;

@@ -10,8 +10,9 @@ use tapline_recording::{Store, create_private_folder};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
-use crate::api::push::LARGEST;
+use crate::api::{control, push};
 use crate::app::{App, ResumeCommand};
+use crate::bodies::Bodies;
 use crate::budget::{Budget, Budgets};
 use crate::connections::{self, Limits};
 use crate::controls::Controls;
@@ -27,6 +28,8 @@ use crate::tickets::{self, Tickets};
 use crate::tokens::ServerTokens;
 use crate::watch::Watch;
 
+/// How many bytes of answers and messages may be in memory at once.
+const MESSAGES: usize = 16 << 20;
 /// How many downloads are made at once.
 const DOWNLOADS: usize = 16;
 /// How many readers of events are told from the disk at once what they missed.
@@ -66,7 +69,7 @@ pub struct ServerOptions {
     pub head_timeout: Duration,
     /// How long the body of a request may take.
     pub body_timeout: Duration,
-    /// How many bytes of bodies of requests may be in memory at once, at least 8 MiB.
+    /// How many bytes of what is pushed may be in memory at once, at least 8 MiB. A client has a quarter of it, and at least 8 MiB.
     pub body_memory: usize,
     /// How long a client may take none of what it is sent, before its connection is cut.
     pub write_timeout: Duration,
@@ -142,14 +145,14 @@ impl Server {
             watch: Watch::start(&hub).map_err(ServerError::Thread)?,
             hub,
             ingest: Ingest::open(options.store, &spools),
-            bodies: Arc::new(Semaphore::new(options.body_memory.clamp(LARGEST, Semaphore::MAX_PERMITS))),
+            uploads: Bodies::new(push::LARGEST, options.body_memory, options.body_timeout),
+            messages: Bodies::new(control::LARGEST, MESSAGES, options.body_timeout),
             downloads: Arc::new(Semaphore::new(DOWNLOADS)),
             older_events: Arc::new(Semaphore::new(OLDER_EVENTS)),
             metrics: Metrics::default(),
             controls,
             resume: options.resume,
             budgets: Budgets::new(options.budgets),
-            body_time: options.body_timeout,
             stop: stopped,
         };
         let limits = Limits {

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::extract::{Path, Query, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json as value};
 use tapline_session::{Inquiry, InquiryAnswers};
 
 use super::json;
-use super::push::{read, refused};
+use super::push::refused;
 use super::sessions::opened;
 use crate::app::{App, Shared, blocking};
+use crate::bodies::Incoming;
 use crate::controls::NotGiven;
 use crate::error::ApiError;
 use crate::hub::{Live, locked};
@@ -24,8 +24,8 @@ use crate::row::OpenQuestion;
 
 /// How long a run that asks waits for a command.
 const WAIT: Duration = Duration::from_secs(20);
-/// The longest body.
-const LARGEST: usize = 256 << 10;
+/// The longest answer or message.
+pub(crate) const LARGEST: usize = 256 << 10;
 
 #[derive(Debug, Deserialize)]
 struct Answer {
@@ -74,14 +74,9 @@ pub(crate) async fn question(State(app): Shared, Path((id, question)): Path<(Str
 }
 
 /// Answers a question of a run.
-pub(crate) async fn answer(
-    State(app): Shared,
-    Path(id): Path<String>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, ApiError> {
+pub(crate) async fn answer(State(app): Shared, Path(id): Path<String>, body: Incoming) -> Result<Response, ApiError> {
     let (live, run) = run(&app, id).await?;
-    let bytes = read(&app, &headers, body, LARGEST).await?;
+    let bytes = app.messages.read(body).await?;
     let wrong = |_| {
         ApiError::bad(
             "The body is not JSON like {\"question\": \"ID\", \"digest\": \"…\", \"decision\": \"allow\"}; a decision is allow or deny, and the digest is \
@@ -174,14 +169,9 @@ struct Message {
 }
 
 /// Sends a run a message.
-pub(crate) async fn message(
-    State(app): Shared,
-    Path(id): Path<String>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, ApiError> {
+pub(crate) async fn message(State(app): Shared, Path(id): Path<String>, body: Incoming) -> Result<Response, ApiError> {
     let (_, run) = run(&app, id).await?;
-    let bytes = read(&app, &headers, body, LARGEST).await?;
+    let bytes = app.messages.read(body).await?;
     let Message { text } =
         serde_json::from_slice(&bytes).map_err(|_| ApiError::bad("The body is not JSON like {\"text\": \"…\"}."))?;
     if !app.controls.takes_messages(&run) {

@@ -1,58 +1,21 @@
 //! Ingest: streams that other machines and scripts push.
 
-use std::ops::Deref;
 use std::sync::Arc;
 
-use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::json as value;
-use tokio::sync::OwnedSemaphorePermit;
 
 use super::json;
-use crate::app::{App, Shared, blocking};
+use crate::app::{Shared, blocking};
+use crate::bodies::Incoming;
 use crate::error::ApiError;
 use crate::ingest::{About, IngestError};
 
-/// The most bytes of one request.
+/// The most bytes of a piece of a run.
 pub(crate) const LARGEST: usize = 8 << 20;
-
-/// A body that was read. Its bytes have a share of the server's memory until it is dropped.
-pub(super) struct Read {
-    pub(super) bytes: Bytes,
-    _share: OwnedSemaphorePermit,
-}
-
-impl Deref for Read {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-/// Reads a body, if it is not too large and does not take too long. If others fill the memory for bodies, it waits for them.
-pub(super) async fn read(app: &App, headers: &HeaderMap, body: Body, largest: usize) -> Result<Read, ApiError> {
-    let size = declared(headers).and_then(|size| usize::try_from(size).ok()).unwrap_or(largest).clamp(1, largest);
-    let busy = || ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "Others send too much at once. Try again later.");
-    let share = Arc::clone(&app.bodies).acquire_many_owned(u32::try_from(size).unwrap_or(u32::MAX));
-    let share = tokio::time::timeout(app.body_time, share).await.ok().and_then(Result::ok).ok_or_else(busy)?;
-    let too_slow =
-        || ApiError::new(StatusCode::REQUEST_TIMEOUT, "too-slow", "The body took too long to arrive. Send less at once.");
-    let too_large = || {
-        let message = format!("The body is larger than {largest} bytes, or broke off. Send it in smaller pieces.");
-        ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", message)
-    };
-    let read = tokio::time::timeout(app.body_time, to_bytes(body, largest)).await.map_err(|_| too_slow())?;
-    Ok(Read { bytes: read.map_err(|_| too_large())?, _share: share })
-}
-
-/// Says how large a body is, if its head says so.
-fn declared(headers: &HeaderMap) -> Option<u64> {
-    headers.get("content-length")?.to_str().ok()?.parse().ok()
-}
 
 /// Takes bytes of a run.
 pub(crate) async fn append(
@@ -60,7 +23,7 @@ pub(crate) async fn append(
     Path(run): Path<String>,
     Query(about): Query<About>,
     headers: HeaderMap,
-    body: Body,
+    body: Incoming,
 ) -> Result<Response, ApiError> {
     let offset = match headers.get("tapline-offset") {
         None => None,
@@ -68,11 +31,7 @@ pub(crate) async fn append(
             ApiError::bad("Tapline-Offset is not a number. Send how many bytes of the run came before these.")
         })?),
     };
-    if declared(&headers).is_some_and(|length| length > LARGEST as u64) {
-        let message = format!("The body is larger than {LARGEST} bytes. Send it in smaller pieces.");
-        return Err(ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", message));
-    }
-    let bytes = read(&app, &headers, body, LARGEST).await?;
+    let bytes = app.uploads.read(body).await?;
     blocking(move || {
         let told = |folder: &std::path::Path| app.watch.pushed(folder.to_owned(), bytes.len());
         let (offset, folder) = app.ingest.append(&run, offset, &bytes, &about, told).map_err(refused)?;
@@ -90,13 +49,8 @@ struct Finish {
 }
 
 /// Notes how a run ended.
-pub(crate) async fn finish(
-    State(app): Shared,
-    Path(run): Path<String>,
-    headers: HeaderMap,
-    body: Body,
-) -> Result<Response, ApiError> {
-    let bytes = read(&app, &headers, body, 64 << 10).await?;
+pub(crate) async fn finish(State(app): Shared, Path(run): Path<String>, body: Incoming) -> Result<Response, ApiError> {
+    let bytes = app.messages.read(body).await?;
     let finish: Finish = if bytes.is_empty() {
         Finish::default()
     } else {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tapline_testkit::wait_until;
@@ -191,7 +192,7 @@ fn what_a_reader_missed_is_told_from_the_disk() {
 
 #[test]
 fn a_reader_that_never_reads_is_dropped() {
-    let stage = Stage::with(|options| options.write_timeout = std::time::Duration::from_millis(100));
+    let stage = Stage::with(|options| options.write_timeout = Duration::from_millis(100));
     let push = |text: &str| assert_eq!(stage.post("/api/v1/ingest/many", &[], said(text).as_bytes()).status, 200);
     push("begin");
     stage.until("/api/v1/sessions/many-1/steps", |page| (page["total"] == 1).then_some(()));
@@ -260,6 +261,31 @@ fn large_bodies_wait_for_each_other() {
             assert_eq!(other.join().unwrap(), 200);
         }
     });
+}
+
+#[test]
+fn who_promises_much_and_sends_little_delays_nobody() {
+    let stage = Stage::with(|options| options.body_timeout = Duration::from_secs(3_600));
+    let begin = |bytes: usize| {
+        let mut stream = TcpStream::connect(stage.address).unwrap();
+        let head = format!(
+            "POST /api/v1/ingest/x HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: {}\r\n\r\n",
+            stage.address,
+            8 << 20
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(&vec![b'\n'; bytes]).unwrap();
+        stream
+    };
+    let silent: Vec<_> = (0..40).map(|_| begin(0)).collect();
+    let push = vec![b'\n'; 1 << 20];
+    assert_eq!(stage.post("/api/v1/ingest/run", &[], &push).status, 200, "with the same token, from the same address");
+    // These fill what their client has. What is small does not need it, and the end of a run has memory of its own.
+    let stalled: Vec<_> = (0..3).map(|_| begin(1 << 20)).collect();
+    assert_eq!(stage.post("/api/v1/ingest/run", &[], b"{}\n").status, 200);
+    let end = [b"{\"exit_code\": 0}".as_slice(), &vec![b' '; 100 << 10]].concat();
+    assert_eq!(stage.post("/api/v1/ingest/run/finish", &[], &end).status, 200);
+    drop((silent, stalled));
 }
 
 #[test]
