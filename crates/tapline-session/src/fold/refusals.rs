@@ -11,6 +11,7 @@ const ASKED: usize = 1_024;
 pub(crate) const DENIED_BY: &str = "denied by ";
 
 /// Returns whether the result of a denied call says that one of our rules denied it, and the rule's reason.
+#[expect(clippy::option_option, reason = "a rule may have no reason")]
 pub(super) fn of_own_rule(text: &str) -> Option<Option<&str>> {
     let rule = &text[text.find(DENIED_BY)? + DENIED_BY.len()..];
     let number = rule.strip_prefix("ceiling.").unwrap_or(rule).strip_prefix("deny[")?;
