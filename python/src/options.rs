@@ -86,6 +86,7 @@ pub(crate) fn agent(options: &Bound<'_, PyDict>, asker: Option<Asker>) -> PyResu
         None if redact => return Err(PyValueError::new_err("redact is for a recording: give record too")),
         None => {}
     }
+    agent.pricing = Some(tapline::archive::list_price);
     let variable = |name: &str| agent.variable(name).map(PathBuf::from);
     agent.options.session_before =
         agent.options.resume.as_deref().and_then(|id| tapline::archive::used_before(agent.kind, id, &variable));

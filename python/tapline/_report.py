@@ -135,6 +135,7 @@ class Ledger:
     tokens: Tokens = Tokens()
     web_searches: int = 0
     exact: bool = False
+    at_least: bool = False
     by_model: dict[str, ModelTotals] = field(default_factory=dict[str, ModelTotals])
     basis: Literal["results", "deltas", "messages", "none"] = "none"
     session: SessionTotals | None = None

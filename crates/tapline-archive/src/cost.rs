@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use tapline_session::TokenCounts;
 use tapline_session::plausible::is_cost;
 
 use crate::facts::{Marks, Message};
 use crate::money::Money;
-use crate::prices::{Asked, Lookup, Speed};
+use crate::prices::{Asked, Lookup, Prices, Speed};
 use crate::tokens::Tokens;
 
 /// Where a cost comes from.
@@ -20,6 +21,14 @@ pub enum CostBasis {
     /// The price of the model is not known, and the agent reports none. The cost is missing, not 0.
     #[default]
     Unknown,
+}
+
+/// Returns what tokens of a model cost by tapline's own table of prices.
+pub fn list_price(model: &str, tokens: &TokenCounts) -> Option<f64> {
+    let TokenCounts { input, output, cache_read, cache_write, reasoning } = *tokens;
+    // What has no duration was written for five minutes, the API's default.
+    let tokens = Tokens { input, output, cache_read, cache_write_5m: cache_write, cache_write_1h: 0, reasoning };
+    Some(Prices::embedded().price(&Asked { model, tokens, ..Asked::default() })?.usd())
 }
 
 /// A message with its cost.

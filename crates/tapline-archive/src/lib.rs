@@ -57,7 +57,7 @@ use std::io::Read;
 use std::path::Path;
 
 pub use clean::CleanRecords;
-pub use cost::CostBasis;
+pub use cost::{CostBasis, list_price};
 pub use earlier::{fold_resumes, used_before};
 pub use error::{ArchiveError, SourceError};
 pub use facts::project;

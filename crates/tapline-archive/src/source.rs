@@ -15,6 +15,7 @@ use tapline_session::{
 };
 
 use crate::clean::Redaction;
+use crate::cost::list_price;
 use crate::earlier::fold_resumes;
 use crate::error::SourceError;
 use crate::growing::Growing;
@@ -192,7 +193,7 @@ impl<R: Read> Source<R> {
         Ok(Self {
             name,
             input,
-            fold: Fold::for_agent(agent),
+            fold: Fold::for_agent(agent).priced_by(list_price),
             ending,
             run: Run::default(),
             notes: Vec::new(),

@@ -5,7 +5,7 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tapline_archive::{Source, SourceOptions, fold_resumes, used_before};
+use tapline_archive::{Source, SourceOptions, fold_resumes, list_price, used_before};
 use tapline_protocol::{Agent as Kind, Json, Reader};
 use tapline_recording::{Beneath, Recording, Redactor, Store, Stream, Sync, attempt_folder};
 use tapline_runner::{Agent, GuardProgram, RecordTo, Running, Update, report};
@@ -279,6 +279,7 @@ fn agent(place: &Workplace, attempt: &Attempt, worktree: Option<&Worktree>, fold
     if let Some(session) = &attempt.before.session {
         agent = agent.go_on(session);
     }
+    agent.pricing = Some(list_price);
     let variable = |name: &str| agent.variable(name).map(PathBuf::from);
     agent.options.session_before = agent.options.resume.as_deref().and_then(|id| used_before(agent.kind, id, &variable));
     agent
@@ -422,7 +423,7 @@ pub(crate) fn settle(folder: &Path, mut report: Report, first: &Path, number: u6
 
 /// What the runs of a job used, up to the one with this number. A resumed session continues its count, so a plain sum would be wrong.
 fn of_all(agent: Option<Kind>, first: &Path, number: u64) -> Ledger {
-    let mut whole = Fold::for_agent(agent);
+    let mut whole = Fold::for_agent(agent).priced_by(list_price);
     if let Ok(recording) = Recording::open(first) {
         fold_resumes(&mut whole, &recording);
     }

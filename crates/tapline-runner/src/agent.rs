@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tapline_protocol::Agent as Kind;
 use tapline_recording::{Redactor, Sync};
-use tapline_session::{Fold, resumes};
+use tapline_session::{Fold, Pricing, resumes};
 
 use crate::answers::Answers;
 use crate::environment;
@@ -66,6 +66,8 @@ pub struct Agent {
     pub guard: Option<GuardProgram>,
     /// A name for the run in its report and recording.
     pub label: Option<String>,
+    /// Prices requests that the agent does not count, such as those of a run that was interrupted.
+    pub pricing: Option<Pricing>,
     /// Turns off the advisory categories of the verdict.
     pub no_heuristics: bool,
 }
@@ -99,6 +101,7 @@ impl Agent {
             redactor: Redactor::default(),
             guard: None,
             label: None,
+            pricing: None,
             no_heuristics: false,
         }
     }
@@ -111,6 +114,9 @@ impl Agent {
     /// Creates the fold for the stream of this run. It knows whether the run resumes a session.
     pub fn fold(&self) -> Fold {
         let mut fold = Fold::for_agent(Some(self.kind));
+        if let Some(pricing) = self.pricing {
+            fold = fold.priced_by(pricing);
+        }
         let Options { resume, continue_last, extra, session_before, .. } = &self.options;
         let extra: Vec<String> = extra.iter().map(|argument| argument.to_string_lossy().into_owned()).collect();
         if resume.is_some() || *continue_last || resumes(self.kind, &extra) {
@@ -278,6 +284,7 @@ impl Agent {
             redactor: self.redactor.clone(),
             guard: self.guard.clone(),
             label: self.label.clone(),
+            pricing: self.pricing,
             no_heuristics: self.no_heuristics,
         }
     }

@@ -26,7 +26,7 @@ pub use rejected::Rejected;
 pub use sessions::SessionFacts;
 pub(crate) use sides::Extensions;
 
-use crate::ledger::{Ledger, LedgerBuilder, SessionTotals};
+use crate::ledger::{Ledger, LedgerBuilder, Pricing, SessionTotals};
 use crate::recent::Recent;
 use crate::step::{Level, Notice, Odd, Said, Step, Turn, What};
 use crate::text::{count_of, head, one_line};
@@ -219,6 +219,13 @@ impl Fold {
     /// contain it.
     pub fn resumes(&mut self, before: Option<SessionTotals>) {
         self.ledger.resumes(before);
+    }
+
+    /// Prices requests that the agent does not count, such as those of an interrupted turn.
+    #[must_use]
+    pub fn priced_by(mut self, pricing: Pricing) -> Self {
+        self.ledger.price_by(pricing);
+        self
     }
 
     /// Returns the agent, if it is known.

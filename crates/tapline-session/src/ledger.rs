@@ -12,6 +12,7 @@ use tapline_protocol::Json;
 pub(crate) use builder::{LedgerBuilder, MessageUsage, ModelsUsage, ResultUsage, SYNTHETIC};
 
 use crate::plausible::MOST_TOKENS;
+use crate::text::dollars;
 use crate::words::words;
 
 /// Tokens by kind. `input` never includes cached tokens.
@@ -172,6 +173,8 @@ pub struct Ledger {
     pub web_searches: u64,
     /// Whether nothing is missing or estimated.
     pub exact: bool,
+    /// Whether the agent did not count all of its requests: work that was interrupted cost at least this much.
+    pub at_least: bool,
     /// The totals for each model.
     pub by_model: BTreeMap<String, ModelTotals>,
     /// Where the counts come from.
@@ -182,7 +185,27 @@ pub struct Ledger {
     pub unreported: bool,
 }
 
+/// Returns what these tokens of a model cost by its list price, if that is known.
+pub type Pricing = fn(&str, &TokenCounts) -> Option<f64>;
+
 impl Ledger {
+    /// Adds requests that the agent did not count, at their list price. A cost of nothing is then not known.
+    fn add_uncounted(&mut self, requests: &BTreeMap<String, TokenCounts>, pricing: Option<Pricing>) {
+        for (model, tokens) in requests {
+            let cost_usd = pricing.and_then(|price| price(model, tokens));
+            self.tokens += *tokens;
+            self.cost_usd = add_costs(self.cost_usd.filter(|usd| *usd > 0.0), cost_usd);
+            *self.by_model.entry(model.clone()).or_default() += ModelTotals { tokens: *tokens, cost_usd };
+            (self.exact, self.at_least) = (false, true);
+        }
+    }
+
+    /// Returns the cost as people read it: `$0.62`, or `≥ $0.62` if it is at least that.
+    pub fn cost(&self) -> Option<String> {
+        let least = if self.at_least { "≥ " } else { "" };
+        self.cost_usd.map(|usd| format!("{least}{}", dollars(usd)))
+    }
+
     /// Returns what the session has used and cost so far: in this run, and in those that it resumed.
     pub fn so_far(&self) -> SessionTotals {
         self.session.unwrap_or(SessionTotals { cost_usd: self.cost_usd, tokens: self.tokens, exact: self.exact })
@@ -195,7 +218,7 @@ const KINDS: [&str; 5] = ["input", "output", "cache_read", "cache_write", "reaso
 impl Serialize for Ledger {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeStruct as _;
-        let mut ledger = serializer.serialize_struct("Ledger", 7)?;
+        let mut ledger = serializer.serialize_struct("Ledger", 8)?;
         ledger.serialize_field("cost_usd", &self.cost_usd)?;
         if self.unreported {
             ledger.serialize_field("tokens", &BTreeMap::from(KINDS.map(|kind| (kind, None::<u64>))))?;
@@ -206,6 +229,9 @@ impl Serialize for Ledger {
         ledger.serialize_field("exact", &self.exact)?;
         ledger.serialize_field("by_model", &self.by_model)?;
         ledger.serialize_field("basis", &self.basis)?;
+        if self.at_least {
+            ledger.serialize_field("at_least", &true)?;
+        }
         if let Some(session) = &self.session {
             ledger.serialize_field("session", session)?;
         }
@@ -221,6 +247,7 @@ struct Written {
     tokens: BTreeMap<String, Json>,
     web_searches: u64,
     exact: bool,
+    at_least: bool,
     by_model: BTreeMap<String, ModelTotals>,
     basis: Basis,
     session: Option<SessionTotals>,
@@ -228,12 +255,12 @@ struct Written {
 
 impl From<Written> for Ledger {
     fn from(written: Written) -> Self {
-        let Written { cost_usd, tokens, web_searches, exact, by_model, basis, session } = written;
+        let Written { cost_usd, tokens, web_searches, exact, at_least, by_model, basis, session } = written;
         let count = |kind| tokens.get(kind).and_then(|count| count.as_str().parse().ok()).unwrap_or(0);
         let [input, output, cache_read, cache_write, reasoning] = KINDS.map(count);
         let unreported = tokens.get("input") == Some(&Json::null());
         let tokens = TokenCounts { input, output, cache_read, cache_write, reasoning };
-        Self { cost_usd, tokens, web_searches, exact, by_model, basis, session, unreported }
+        Self { cost_usd, tokens, web_searches, exact, at_least, by_model, basis, session, unreported }
     }
 }
 
@@ -247,6 +274,7 @@ impl AddAssign<&Ledger> for Ledger {
             return self.clone_from(other);
         }
         self.exact &= other.exact;
+        self.at_least |= other.at_least;
         self.unreported &= other.unreported;
         self.cost_usd = add_costs(self.cost_usd, other.cost_usd);
         self.tokens += other.tokens;

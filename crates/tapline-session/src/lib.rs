@@ -61,7 +61,7 @@ pub use fold::{CodexPart, Fold, ItemEntry, LineCounts, Rejected, SessionFacts, S
 pub use format::StreamFormat;
 pub use host::{Host, earlier_run};
 pub use inquiry::{Inquiry, InquiryAnswers, InquiryOption};
-pub use ledger::{Basis, Ledger, ModelTotals, SessionTotals, TokenCounts};
+pub use ledger::{Basis, Ledger, ModelTotals, Pricing, SessionTotals, TokenCounts};
 pub use report::{
     CallEntry, Collector, GetError, OrphanEntry, PartialTexts, Report, ResultEntry, Run, SessionEntry, TaskEntry, Tools,
     check_path, get,

@@ -61,14 +61,19 @@ fn add_run(facts: &mut Facts, folder: &Path, recording: &Recording) {
             facts.session = facts.names.add(&folder.file_name().unwrap_or_default().to_string_lossy());
         }
     }
+    let label = cut_title(recording.meta.label.as_deref().unwrap_or_default());
     let Facts { title, so_far: SoFar { sent: (read, prompts), .. }, .. } = facts;
     *read = each_prompt(recording, *read, |prompt| {
         *prompts += u64::from(!prompt.is_piped);
-        if title.is_empty() {
+        if title.is_empty() || *title == label {
             *title = cut_title(&prompt.text);
         }
         true
     });
+    if title.is_empty() {
+        // As long as nothing was asked, or where that was not recorded. Who pushes a run says what it is about.
+        *title = label;
+    }
 }
 
 /// Returns when a run began and was last heard of. `None` if its recording does not say when it began.

@@ -260,3 +260,31 @@ fn a_stream_that_names_no_session_keeps_its_tokens_when_it_has_ended() {
     let tokens = only(&indexed(&folder)).facts.tokens;
     assert_eq!((tokens.input, tokens.output), (5, 2));
 }
+
+#[test]
+fn a_run_without_a_recorded_prompt_has_its_label_as_title() {
+    let folder = TempFolder::new();
+    let labelled = |name: &str, sent: Option<&str>| {
+        let meta = Meta {
+            schema: 1,
+            agent: Some("claude".to_owned()),
+            argv: ["claude", "-p", "--input-format=stream-json"].map(str::to_owned).into(),
+            started_ms: Some(Moment::from_millis(BEGAN)),
+            label: Some("nightly".to_owned()),
+            ..Meta::default()
+        };
+        let mut recorder = Recorder::create(&folder.join("runs").join(name), &meta, Sync::EverySecond).unwrap();
+        recorder.write_at(Stream::Stdout, claude(name, name).as_bytes(), Duration::from_secs(1));
+        if let Some(text) = sent {
+            recorder.write_at(Stream::Stdin, message(text).as_bytes(), Duration::from_secs(1));
+        }
+        ended(recorder, "success");
+    };
+    labelled("silent", None);
+    labelled("asked", Some("do it"));
+    let mut index = Index::in_memory().unwrap();
+    update(&mut index, &folder.join("runs"));
+    let mut titles: Vec<_> = listed(&index).into_iter().map(|one| (one.facts.id, one.facts.title)).collect();
+    titles.sort();
+    assert_eq!(titles, [("asked".to_owned(), "do it".to_owned()), ("silent".to_owned(), "nightly".to_owned())]);
+}

@@ -100,7 +100,7 @@ fn agent(args: &Chat, typed: bool, folder: Option<&Path>) -> Result<Agent> {
     agent.record = folder.map(|folder| store::record_to(&args.kept, folder.to_owned(), args.redact));
     agent.redactor = if args.redact || ci::is_log() { secrets::redactor()? } else { config::redactor()?.0 };
     agent.guard = guard_program();
-    prepare::note_session_before(&mut agent);
+    prepare::note_costs(&mut agent);
     Ok(agent)
 }
 

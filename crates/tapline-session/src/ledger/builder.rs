@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Basis, Ledger, ModelTotals, SessionTotals, TokenCounts, add_costs, exact_dollars};
+use super::{Basis, Ledger, ModelTotals, Pricing, SessionTotals, TokenCounts, add_costs, exact_dollars};
 use crate::recent::Recent;
 
 /// The usage of a message.
@@ -24,6 +24,8 @@ pub(crate) struct ResultUsage {
     pub(crate) since_last: Option<ModelsUsage>,
     /// Whether the process continues a session that had another id.
     pub(crate) is_resumed: bool,
+    /// Whether the turn failed.
+    pub(crate) is_failed: bool,
 }
 
 /// What models used.
@@ -103,6 +105,11 @@ pub(crate) struct LedgerBuilder {
     resumed: Option<SessionTotals>,
     /// Whether totals may contain what a session had used before the run.
     is_vague: bool,
+    /// What the messages of each model had shown at the last result.
+    shown: BTreeMap<String, TokenCounts>,
+    /// Requests of turns that failed, for example because they were interrupted. The agent counts them nowhere.
+    uncounted: BTreeMap<String, TokenCounts>,
+    pricing: Option<Pricing>,
 }
 
 /// One process of the agent. The agent's totals are cumulative: they begin with what its session had used before.
@@ -233,6 +240,33 @@ struct Open {
 }
 
 impl LedgerBuilder {
+    /// Prices requests that the agent does not count.
+    pub(crate) fn price_by(&mut self, pricing: Pricing) {
+        self.pricing = Some(pricing);
+    }
+
+    /// Returns what the messages of each model show so far.
+    fn shown(&self) -> BTreeMap<String, TokenCounts> {
+        let mut shown = self.from_messages.clone();
+        let open = self.open.values().map(|open| (&open.model, &open.counts));
+        for (model, counts) in self.from_deltas.iter().chain(open) {
+            *shown.entry(model.clone()).or_default() += *counts;
+        }
+        shown
+    }
+
+    /// At a result: if its turn failed and counts nothing, what its messages show is counted nowhere.
+    fn note_uncounted(&mut self, counts_nothing: bool) {
+        let shown = self.shown();
+        for (model, now) in shown.iter().filter(|_| counts_nothing) {
+            let more = now.without(self.shown.get(model).copied().unwrap_or_default());
+            if more.total() > 0 {
+                *self.uncounted.entry(model.clone()).or_default() += more;
+            }
+        }
+        self.shown = shown;
+    }
+
     /// Notes that the run resumed a session, and what that session had used before, if that is known.
     pub(crate) fn resumes(&mut self, before: Option<SessionTotals>) {
         self.resumes = true;
@@ -309,15 +343,19 @@ impl LedgerBuilder {
         let idle = used.turn.is_some_and(|(tokens, _)| tokens.total() == 0);
         let was_whole = process.whole || !process.ended_a_turn;
         process.ended_a_turn = true;
+        let is_cut = used.is_failed && used.turn.is_none_or(|(tokens, _)| tokens.total() == 0);
         let has_total = used.models.is_some();
         let models = used.models.filter(|used| !used.models.is_empty());
         process.whole =
             models.as_ref().is_some_and(|used| used.are_counted) || models.is_none() && has_total && idle && was_whole;
+        let tokens_before = process.tokens;
         if let Some(models) = models {
             self.counted = true;
             process.set_models(&models);
         }
+        let counts_nothing = is_cut && process.tokens.is_within(tokens_before);
         self.totals.add(process);
+        self.note_uncounted(counts_nothing);
         self.forget(None);
         total.map(|total| exact_dollars(total - before))
     }
@@ -431,7 +469,9 @@ impl LedgerBuilder {
         if !self.results {
             return Ledger { by_model: BTreeMap::new(), ..self.ledger() };
         }
-        self.told_by_results(self.totals.ledger())
+        let mut ledger = self.told_by_results(self.totals.ledger());
+        ledger.by_model.clear();
+        ledger
     }
 
     /// Returns the ledger so far.
@@ -447,9 +487,12 @@ impl LedgerBuilder {
         let open = self.open.values().map(|open| (&open.model, open.counts));
         let sums = self.from_deltas.iter().chain(&self.from_messages).map(|(model, counts)| (model, *counts));
         for (model, tokens) in sums.chain(open) {
-            *ledger.by_model.entry(model.clone()).or_default() += ModelTotals { tokens, cost_usd: None };
+            let cost_usd = self.pricing.and_then(|price| price(model, &tokens));
+            *ledger.by_model.entry(model.clone()).or_default() += ModelTotals { tokens, cost_usd };
             ledger.tokens += tokens;
+            ledger.cost_usd = add_costs(ledger.cost_usd, cost_usd);
         }
+        ledger.at_least = ledger.cost_usd.is_some();
         ledger.basis = match (self.deltas, ledger.by_model.is_empty()) {
             (true, _) => Basis::Deltas,
             (false, false) => Basis::Messages,
@@ -473,6 +516,7 @@ impl LedgerBuilder {
         if let Some(session) = &mut ledger.session {
             session.exact &= is_whole;
         }
+        ledger.add_uncounted(&self.uncounted, self.pricing);
         ledger
     }
 }
@@ -487,7 +531,8 @@ mod tests {
         let sessions = u32::try_from(PROCESSES).unwrap() + 1_000;
         for session in 0..sessions {
             let turn = Some((TokenCounts { input: 2, ..TokenCounts::default() }, 0));
-            let used = ResultUsage { total_usd: Some(0.5), turn, models: None, since_last: None, is_resumed: false };
+            let used =
+                ResultUsage { total_usd: Some(0.5), turn, models: None, since_last: None, is_resumed: false, is_failed: false };
             builder.result(used, Some(&session.to_string()), false);
         }
         assert!(builder.processes.len() <= PROCESSES, "{}", builder.processes.len());

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::markdown::{code_block, inline, prose};
 use crate::report::{Report, name_of};
 use crate::step::CallStatus;
-use crate::text::{count_of, dollars, grouped, head};
+use crate::text::{count_of, grouped, head};
 use crate::time::duration;
 use crate::verdict::Outcome;
 
@@ -57,8 +57,8 @@ pub fn digest(report: &Report, failed_for: Option<&str>, denied: &[String], advi
         let exact = if report.ledger.exact { "" } else { " (not exact)" };
         row("tokens", format!("{} in · {} out{exact}", grouped(tokens.input), grouped(tokens.output)));
     }
-    if let Some(cost) = report.ledger.cost_usd {
-        row("cost", dollars(cost));
+    if let Some(cost) = report.ledger.cost() {
+        row("cost", cost);
     }
     let calls = &report.tools.calls;
     let failed: Vec<_> = calls.iter().filter(|call| matches!(call.status, CallStatus::Error | CallStatus::Denied)).collect();

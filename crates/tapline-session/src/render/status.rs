@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::ledger::Ledger;
 use crate::step::{Partial, Step, What};
-use crate::text::{dollars, one_line, short_count};
+use crate::text::{one_line, short_count};
 
 /// How many calls are remembered. If more run at once, this many are shown.
 const MOST: usize = 256;
@@ -75,7 +75,7 @@ impl Status {
         if tokens.output + self.written > 0 {
             parts.push(format!("{} out", short_count(tokens.output + self.written)));
         }
-        parts.extend(self.ledger.cost_usd.map(dollars));
+        parts.extend(self.ledger.cost());
         if self.retries > 0 {
             parts.push(format!("{} {}", self.retries, if self.retries == 1 { "retry" } else { "retries" }));
         }

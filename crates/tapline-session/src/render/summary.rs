@@ -50,7 +50,7 @@ fn figures(turns: u64, duration_ms: Option<f64>, ledger: &Ledger) -> String {
     let mut parts = vec![count(turns, "turn")];
     parts.extend(duration_ms.map(duration));
     parts.extend(tokens(ledger));
-    parts.extend(ledger.cost_usd.map(dollars));
+    parts.extend(ledger.cost());
     parts.join(" · ")
 }
 

@@ -26,7 +26,7 @@ const SHAPE: &str = r#"{
   "deferred_tool_use": "*", "uuid": "", "origin": "*", "error": "*", "failed": true, "usage": "*", "total_cost_usd": 0, "model_usage": "*",
   "cost_usd": 0, "elapsed_ms": 0}],
 "ledger": {"cost_usd": 0, "tokens": {"input": 0, "output": 0, "cache_read": 0, "cache_write": 0, "reasoning": 0}, "web_searches": 0,
-  "exact": true, "by_model": "*", "basis": "",
+  "exact": true, "by_model": "*", "basis": "", "at_least": true,
   "session": {"cost_usd": 0, "tokens": {"input": 0, "output": 0, "cache_read": 0, "cache_write": 0, "reasoning": 0}, "exact": true}},
 "retries": [{"attempt": 0, "max": 0, "delay_ms": 0, "status": 0, "error": ""}], "rate_limit": "*", "rate_limit_events": 0,
 "tasks": [{"id": "", "status": "", "terminal": true, "description": "", "type": "", "duration_ms": 0}],

@@ -53,3 +53,5 @@ mod signals;
 mod snapshots;
 #[cfg(test)]
 mod times;
+#[cfg(test)]
+mod uncounted_requests;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use tapline_archive::used_before;
+use tapline_archive::{list_price, used_before};
 use tapline_runner::{Agent, AgentInput, Environment, Options, SubAgent};
 use tapline_session::What;
 use tapline_session::permission::Permissions;
@@ -228,13 +228,14 @@ impl Plan {
             Some(session) => agent.go_on(session),
             None => agent,
         };
-        note_session_before(&mut agent);
+        note_costs(&mut agent);
         agent
     }
 }
 
-/// Looks up what the session that is resumed has used so far, where its agent counts that again.
-pub(in crate::commands) fn note_session_before(agent: &mut Agent) {
+/// Adds what the archive knows: prices, and what the session that is resumed has used so far, where its agent counts that again.
+pub(in crate::commands) fn note_costs(agent: &mut Agent) {
+    agent.pricing = Some(list_price);
     let variable = |name: &str| agent.variable(name).map(PathBuf::from);
     let before = agent.options.resume.as_deref().and_then(|id| used_before(agent.kind, id, &variable));
     agent.options.session_before = before;

@@ -59,6 +59,7 @@ pub(super) fn of_result(turn: &TurnResult, record: &Record) -> ResultUsage {
         models: turn.model_usage.as_ref().map(of_models),
         since_last: turn.model_usage_since_last_result.as_ref().map(of_models),
         is_resumed: turn.resume_reason.is_some(),
+        is_failed: turn.failed(),
     }
 }
 
