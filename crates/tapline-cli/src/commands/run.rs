@@ -88,7 +88,7 @@ async fn attempts(args: &Run) -> Result<u8> {
             asks: args.pushed.ask.then(|| Arc::clone(&asks)),
         };
         let mut ended = match piped {
-            Ok(_) => attempt.run(session.clone().filter(|_| number > 1), &mut show, &mut whole).await?,
+            Ok(_) => Box::pin(attempt.run(session.clone().filter(|_| number > 1), &mut show, &mut whole)).await?,
             Err(why) => attempt.not_begun(why, "while reading stdin; the agent was not started", &show),
         };
         // An attempt that died before it wrote anything had the session of the one before.
