@@ -62,12 +62,19 @@ pub struct Places {
 impl Places {
     /// Looks where agents keep their transcripts, and where tapline keeps its recordings. The environment tells where.
     pub fn of_user(environment: &dyn Fn(&str) -> Option<PathBuf>) -> Self {
-        Self::look(&Self::roots_of_user(environment), true, &Remembered::default())
+        Self::look(&Self::roots_of_user(environment), true, &Remembered::default()).without_homes(environment)
     }
 
     /// The same, but folders that are as they are remembered are not listed again.
     pub fn of_user_with(memory: &FolderMemory, environment: &dyn Fn(&str) -> Option<PathBuf>) -> Self {
-        Self::look(&Self::roots_of_user(environment), true, &Remembered::of(memory, &memory.read()))
+        let remembered = memory.read();
+        Self::look(&Self::roots_of_user(environment), true, &Remembered::of(memory, &remembered)).without_homes(environment)
+    }
+
+    /// Names the home folders that a variable names beside others and that do not exist.
+    fn without_homes(mut self, environment: &dyn Fn(&str) -> Option<PathBuf>) -> Self {
+        self.unreadable.extend(transcripts::missing_homes(environment));
+        self
     }
 
     /// Returns where [`Places::of_user`] looks, without looking.

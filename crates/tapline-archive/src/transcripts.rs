@@ -7,7 +7,7 @@ mod codex;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
@@ -46,6 +46,8 @@ struct Format {
     /// Reads a line without parsing all of it, if it is of a kind that allows it.
     quick: fn(&[u8], &mut Reading) -> bool,
     said: fn(Value<'_>, &mut Context, Each<'_>),
+    /// The variable that names its home folder, or several.
+    home: &'static str,
     places: fn(Environment<'_>) -> Vec<PathBuf>,
     /// The kind of sub-agent that a file is of, if another file beside it says so.
     subagent: fn(&Path) -> Option<String>,
@@ -78,6 +80,21 @@ pub(crate) fn places_of(agent: Agent, environment: Environment<'_>) -> Vec<PathB
 /// Returns whether the totals of this agent's streams go on from those of earlier runs of the session, and do not say so.
 pub(crate) fn adds_up_runs(agent: Agent) -> bool {
     format(agent).adds_up_runs
+}
+
+/// Returns the home folders that a variable names: one, or several with commas between them.
+fn homes(environment: Environment<'_>, variable: &str) -> Option<Vec<PathBuf>> {
+    let value = environment(variable)?;
+    match value.to_str().filter(|text| text.contains(',') && !value.exists()) {
+        Some(list) => Some(list.split(',').map(str::trim).filter(|home| !home.is_empty()).map(PathBuf::from).collect()),
+        None => Some(vec![value]),
+    }
+}
+
+/// Returns the home folders of agents that a variable names beside others and that cannot be read, and why.
+pub(crate) fn missing_homes(environment: Environment<'_>) -> Vec<(PathBuf, io::Error)> {
+    let lists = Agent::ALL.iter().filter_map(|agent| homes(environment, format(*agent).home)).filter(|homes| homes.len() > 1);
+    lists.flatten().filter_map(|home| Some((home.clone(), home.metadata().err()?))).collect()
 }
 
 /// Returns the agent that keeps such lines in its transcripts.

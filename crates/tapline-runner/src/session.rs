@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tapline_protocol::control::InitializeReply;
 use tapline_protocol::{Json, Record};
-use tapline_session::{Report, Step, What};
+use tapline_session::{Category, Report, Step, What};
 
 use crate::agent::Agent;
 use crate::ask::Failure;
@@ -109,7 +109,7 @@ impl Session {
     /// on the way.
     pub fn turn(&mut self, message: impl Into<Message>) -> RunningTurn<'_> {
         let sent = self.control.send(message).map(|sent| sent.uuid().to_owned());
-        RunningTurn { session: self, sent, steps: Vec::new(), others: 0, over: None }
+        RunningTurn { session: self, sent, steps: Vec::new(), others: 0, over: None, timed_out: false }
     }
 
     /// Returns the agent's next line, or `None` after the last.
@@ -161,6 +161,7 @@ pub struct RunningTurn<'a> {
     /// How many of the steps belong to other turns.
     others: usize,
     over: Option<Over>,
+    timed_out: bool,
 }
 
 impl RunningTurn<'_> {
@@ -194,7 +195,8 @@ impl RunningTurn<'_> {
     /// Waits at most this long. Then the message is cancelled or its turn interrupted, and the result is an error.
     pub async fn timeout(mut self, limit: Duration) -> Result<TurnReport, SessionError> {
         let ended = tokio::time::timeout(limit, async { while self.next().await.is_some() {} }).await;
-        if let (Err(_), Ok(uuid)) = (ended, &self.sent) {
+        self.timed_out = ended.is_err();
+        if let (true, Ok(uuid)) = (self.timed_out, &self.sent) {
             let control = self.session.control.clone();
             // A message that waits for its turn must not cost another message its turn. Versions that cannot cancel say
             // so, or do not answer.
@@ -215,7 +217,11 @@ impl RunningTurn<'_> {
         match self.over {
             None => Err(SessionError::Ended { request: "turn".to_owned() }),
             Some(Over { turn: None, .. }) => Err(SessionError::Cancelled),
-            Some(Over { turn: Some(end), .. }) => {
+            Some(Over { turn: Some(mut end), .. }) => {
+                if self.timed_out && end.failed {
+                    // The agent knows only that it was interrupted.
+                    (end.category, end.message) = (Some(Category::Timeout), Some(Category::Timeout.word().to_owned()));
+                }
                 let turn = TurnReport::new(message, *end, self.steps, self.others);
                 // A turn that a later message cut short has no answer, whatever its result says.
                 match (turn.is_aborted(), turn.end.failed) {

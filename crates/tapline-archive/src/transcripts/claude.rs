@@ -14,7 +14,7 @@ use tapline_session::{SessionPhase, needs_a_person, says_denied};
 use std::path::{Path, PathBuf};
 
 use self::prompt::prompt_in;
-use super::{Environment, Figures, Format, Line, Needle, Reading, cut_title, number, text};
+use super::{Environment, Figures, Format, Line, Needle, Reading, cut_title, homes, number, text};
 use crate::facts::{Call, CallEnd, Limit, Marks, Message, ModelReport, Reported, Scope, hash, note_limit};
 use crate::lines::value_starts_with;
 use crate::packed;
@@ -26,12 +26,15 @@ pub(super) const FORMAT: Format = Format {
     read,
     quick: quick::read,
     said: said::said,
+    home: HOME,
     places,
     subagent,
     is_side,
     adds_up_runs: false,
     prompt_in,
 };
+
+const HOME: &str = "CLAUDE_CONFIG_DIR";
 
 /// What makes a line matter.
 const NEEDLES: &[Needle] = &[
@@ -62,8 +65,8 @@ const INTERRUPTED: &str = "[Request interrupted";
 const SYNTHETIC: &str = "<synthetic>";
 
 fn places(environment: Environment<'_>) -> Vec<PathBuf> {
-    if let Some(folder) = environment("CLAUDE_CONFIG_DIR") {
-        return vec![folder.join("projects")];
+    if let Some(homes) = homes(environment, HOME) {
+        return homes.iter().map(|home| home.join("projects")).collect();
     }
     let home = environment("HOME");
     let config = environment("XDG_CONFIG_HOME").or_else(|| Some(home.as_ref()?.join(".config")));

@@ -9,7 +9,7 @@ use tapline_protocol::{Kind, Value};
 use tapline_session::SessionPhase;
 
 use self::prompt::prompt_in;
-use super::{Environment, Figures, Format, Line, Needle, Reading, Total, cut_title, number, text};
+use super::{Environment, Figures, Format, Line, Needle, Reading, Total, cut_title, homes, number, text};
 use crate::facts::{Call, CallEnd, Limit, Marks, Message, ModelReport, Reported, Scope, hash, note_limit};
 use crate::lines::value_starts_with;
 use crate::tokens::Tokens;
@@ -20,12 +20,15 @@ pub(super) const FORMAT: Format = Format {
     read,
     quick: |_, _| false,
     said: said::said,
+    home: HOME,
     places,
     subagent: |_| None,
     is_side,
     adds_up_runs: true,
     prompt_in,
 };
+
+const HOME: &str = "CODEX_HOME";
 
 /// What makes a line matter.
 const NEEDLES: &[Needle] = &[
@@ -48,8 +51,8 @@ const NEEDLES: &[Needle] = &[
 ];
 
 fn places(environment: Environment<'_>) -> Vec<PathBuf> {
-    let home = environment("CODEX_HOME").or_else(|| Some(environment("HOME")?.join(".codex")));
-    home.map_or_else(Vec::new, |home| vec![home.join("sessions"), home.join("archived_sessions")])
+    let homes = homes(environment, HOME).or_else(|| Some(vec![environment("HOME")?.join(".codex")])).unwrap_or_default();
+    homes.iter().flat_map(|home| [home.join("sessions"), home.join("archived_sessions")]).collect()
 }
 
 /// Returns whether a line is of a rollout.

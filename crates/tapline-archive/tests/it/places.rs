@@ -177,3 +177,25 @@ fn a_recording_is_looked_at_each_time() {
     look(&home, &folder.join("files"), LATER);
     assert!(!home.join("folders").exists());
 }
+
+#[test]
+fn a_variable_may_name_several_homes() {
+    let folder = TempFolder::new();
+    for file in ["a/projects/p/1.jsonl", "b/projects/p/2.jsonl", "c/sessions/3.jsonl", "d,e/projects/p/4.jsonl"] {
+        folder.write(file, "{}\n");
+    }
+    let found = |claude: &str, codex: &str| {
+        let variable = |name: &str| {
+            let homes = [("CLAUDE_CONFIG_DIR", claude), ("CODEX_HOME", codex)].into_iter().find(|(known, _)| *known == name)?.1;
+            Some(PathBuf::from(homes.replace('@', &folder.join("").display().to_string())))
+        };
+        let (files, missing) = found(Places::of_user(&variable));
+        let name = |path: &PathBuf| path.strip_prefix(folder.join("")).ok().map(|path| path.display().to_string());
+        let files: Vec<_> = files.iter().filter_map(|file| name(&file.path)).collect();
+        (files, missing.iter().filter_map(name).collect::<Vec<_>>())
+    };
+    let all = ["a/projects/p/1.jsonl", "b/projects/p/2.jsonl", "c/sessions/3.jsonl"].map(str::to_owned).to_vec();
+    assert_eq!(found("@a,@b", "@c"), (all.clone(), vec![]));
+    assert_eq!(found("@a, @b ,", "@nowhere,@c"), (all, vec!["nowhere".to_owned()]));
+    assert_eq!(found("@d,e", "@c").0, ["c/sessions/3.jsonl", "d,e/projects/p/4.jsonl"], "a name with a comma");
+}

@@ -11,7 +11,7 @@ use tapline_runner::{
     TurnReport, Update,
 };
 use tapline_session::permission::Ruling;
-use tapline_session::{Outcome, What};
+use tapline_session::{Category, Outcome, What};
 use tapline_testkit::{HANG, TempFolder};
 
 use crate::stage::{Stage, newest};
@@ -425,7 +425,8 @@ async fn a_turn_that_takes_too_long_is_interrupted() {
     let stage = stage(&format!("{WENT_ON}[[turn]]\ntext = \"Slowly.\"\ndelay_ms = 30000\n"));
     let mut session = agent(&stage).session().await.unwrap();
     let error = session.turn("be slow").timeout(Duration::from_millis(300)).await.unwrap_err();
-    assert!(matches!(error, SessionError::Interrupted(_)), "{error}");
+    let SessionError::Interrupted(turn) = error else { panic!("{error}") };
+    assert_eq!((turn.end.category, turn.end.message.as_deref()), (Some(Category::Timeout), Some("timeout")));
     assert_eq!(session.turn("go on").await.unwrap().answer, "Went on.");
     session.finish().await;
 }
