@@ -8,6 +8,7 @@ mod collect;
 mod connect;
 mod copies;
 mod engine;
+mod fitness;
 mod growth;
 mod made;
 mod names;

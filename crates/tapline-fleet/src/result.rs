@@ -125,6 +125,12 @@ impl JobResult {
         glance(&verdict, &name, style)
     }
 
+    /// Why it did not succeed, or why its success is not clean.
+    pub fn why(&self) -> Option<&str> {
+        let error = self.error.as_ref().filter(|_| self.outcome != JobOutcome::Success);
+        error.or(self.doubt.as_ref()).map(String::as_str)
+    }
+
     /// Whether it failed: neither a success nor skipped.
     pub fn is_failure(&self) -> bool {
         !matches!(self.outcome, JobOutcome::Success | JobOutcome::Skipped)

@@ -4,7 +4,8 @@ use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
-use tapline_fleet::{JobOutcome, Worker, WorkerNews, WorkerOptions, Workplace};
+use tapline_fleet::{JobResult, Worker, WorkerNews, WorkerOptions, Workplace};
+use tapline_session::render::Style;
 use tapline_session::text::{count_of, one_line, visible};
 use tokio::signal::unix::SignalKind;
 use tokio::sync::{mpsc, watch};
@@ -88,6 +89,12 @@ fn code_of(signal: i32) -> u8 {
     if signal == SignalKind::interrupt().as_raw_value() { exit::INTERRUPTED } else { exit::TERMINATED }
 }
 
+/// A result in one line.
+fn ended(result: &JobResult) -> String {
+    let why = result.why().map(|why| format!(": {}", visible(&one_line(why)))).unwrap_or_default();
+    format!("{}{why}", result.glance(Style::plain()))
+}
+
 /// Writes a line for each change. If nobody reads it, the worker goes on.
 fn show(event: &WorkerNews, name: &str, places: &str) {
     let plain = |text: &str| visible(&one_line(text)).into_owned();
@@ -97,16 +104,7 @@ fn show(event: &WorkerNews, name: &str, places: &str) {
             let again = if *attempt > 1 { format!(", run {attempt}") } else { String::new() };
             format!("▸ {} started (batch {}{again})", plain(job), plain(batch))
         }
-        WorkerNews::Ended { job, outcome, why, .. } => {
-            let mark = match outcome {
-                JobOutcome::Success => "✓",
-                JobOutcome::Skipped => "–",
-                JobOutcome::Failure | JobOutcome::Interrupted | JobOutcome::Incomplete => "✗",
-            };
-            let why = why.as_deref().filter(|_| *outcome != JobOutcome::Success);
-            let why = why.map(|why| format!(": {}", plain(why))).unwrap_or_default();
-            format!("{mark} {} {}{why}", plain(job), outcome.word())
-        }
+        WorkerNews::Ended { result, .. } => ended(result),
         WorkerNews::Refused { job, why } => format!("✗ {} refused: {}", plain(job), plain(why)),
         WorkerNews::Again { job, why, .. } => {
             let why = why.as_deref().map(|why| format!(": {}", plain(why))).unwrap_or_default();
@@ -114,6 +112,8 @@ fn show(event: &WorkerNews, name: &str, places: &str) {
         }
         WorkerNews::Stopped { job, .. } => format!("! {} stopped with its batch", plain(job)),
         WorkerNews::GivenBack { job, why, .. } => format!("↩ {} given back: {why}", plain(job)),
+        WorkerNews::Rests { agent, why } => format!("! rests, and takes no jobs for {agent}: {}", plain(why)),
+        WorkerNews::Rested { agent } => format!("· takes jobs for {agent} again"),
         WorkerNews::Limit(limit) => {
             format!("! {}: limit reached, no further run before {}", plain(&limit.account), time_of(limit.until))
         }
@@ -145,4 +145,22 @@ fn name_of_machine() -> String {
     let read = |path: &str| std::fs::read_to_string(path).ok().map(|name| name.trim().to_owned());
     let named = read("/proc/sys/kernel/hostname").or_else(|| read("/etc/hostname")).or_else(|| std::env::var("HOSTNAME").ok());
     named.filter(|name| !name.is_empty()).unwrap_or_else(|| "worker".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use tapline_fleet::JobOutcome;
+
+    use super::*;
+
+    #[test]
+    fn a_success_that_is_not_clean_is_told_as_a_batch_tells_it() {
+        let mut result = JobResult::default();
+        (result.job, result.outcome) = ("j".to_owned(), JobOutcome::Success);
+        assert_eq!(ended(&result), "✓ j success");
+        (result.denials, result.doubt) = (1, Some("denied: Bash was denied".to_owned()));
+        assert_eq!(ended(&result), "! j success · 1 call denied: denied: Bash was denied");
+        (result.outcome, result.error) = (JobOutcome::Failure, Some("it\nbroke\u{1b}[31m".to_owned()));
+        assert_eq!(ended(&result), "✗ j failure · 1 call denied: it broke␛[31m");
+    }
 }

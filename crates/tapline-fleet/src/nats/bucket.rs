@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_nats::jetstream::kv::{self, Operation, UpdateErrorKind};
 use async_nats::jetstream::stream::LastRawMessageErrorKind;
 use bytes::Bytes;
-use futures_util::StreamExt as _;
+use futures_util::{StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinHandle;
@@ -83,6 +83,33 @@ impl Bucket {
     pub(crate) async fn get<T: DeserializeOwned>(&self, key: &str) -> Option<Found<T>> {
         let Found { value, revision, nanos } = self.bytes(key).await?;
         Some(Found { value: serde_json::from_slice(&value).ok()?, revision, nanos })
+    }
+
+    /// Reads a value that can be changed then. One that is not there, or cannot be read as such, is an empty one.
+    pub(crate) async fn get_or_empty<T: DeserializeOwned + Default>(&self, key: &str) -> Found<T> {
+        match self.bytes(key).await {
+            Some(Found { value, revision, nanos }) => {
+                Found { value: serde_json::from_slice(&value).unwrap_or_default(), revision, nanos }
+            }
+            None => Found { value: T::default(), revision: NEW, nanos: 0 },
+        }
+    }
+
+    /// The keys of all values.
+    pub(crate) async fn keys(&self) -> Vec<String> {
+        let prefix = &self.store.prefix;
+        loop {
+            let listed =
+                async { self.store.stream.info_with_subjects(format!("{prefix}>")).await?.try_collect::<Vec<_>>().await };
+            match listed.await {
+                Ok(subjects) => {
+                    self.trouble.over("list values");
+                    let key = |(subject, _): (String, usize)| subject.strip_prefix(prefix.as_str()).map(str::to_owned);
+                    return subjects.into_iter().filter_map(key).collect();
+                }
+                Err(error) => self.trouble.is("list values", &error).await,
+            }
+        }
     }
 
     /// Writes a value if the one before is still this one ([`NEW`] if there was none). Returns whether it was: if not, somebody else was

@@ -83,7 +83,7 @@ impl WorkerOptions {
     }
 
     /// The program of an agent.
-    fn program(&self, agent: Kind) -> Option<&Path> {
+    pub(super) fn program(&self, agent: Kind) -> Option<&Path> {
         let of = |wanted: Option<Kind>| {
             let found = self.programs.iter().rev().find(|(kind, _)| *kind == wanted);
             found.map(|(_, path)| path.as_path())

@@ -92,6 +92,10 @@ pub(crate) struct RunOf {
     pub(crate) process: String,
     /// Whether it was stopped, and goes on elsewhere.
     pub(crate) given_back: bool,
+    /// Whether it was given back because the agent could not be started: it was not cut off.
+    pub(crate) unstarted: bool,
+    /// The workers that lack nothing and could not start a run, by their ids, each with the order.
+    pub(crate) unable: BTreeMap<String, u64>,
     /// The session of a run that failed, and goes on with the next one.
     pub(crate) session: Option<SessionOf>,
     /// The name of its recording.
@@ -104,6 +108,11 @@ impl RunOf {
     /// Whether this worker has this session. A session is where it was made, whoever made a run since then.
     pub(crate) fn has_session(&self, me: &str, id: &str) -> bool {
         self.session.as_ref().is_some_and(|session| session.id == id && session.worker == me)
+    }
+
+    /// How many workers could not start a run of an order.
+    pub(crate) fn count_unable(&self, order: u64) -> usize {
+        self.unable.values().filter(|of| **of == order).count()
     }
 
     /// Adds what runs on other workers cost.
@@ -150,11 +159,18 @@ pub(crate) struct WorkerCard {
     pub(crate) version: String,
     /// Differs each time that the worker is started.
     pub(crate) process: String,
+    /// For which agents it takes no jobs for now, and why.
+    pub(crate) rests: BTreeMap<String, String>,
 }
 
 impl WorkerCard {
     /// Whether it takes jobs of this class.
     pub(crate) fn takes(&self, class: &Class) -> bool {
+        self.could_take(class) && !self.rests.contains_key(class.agent().name())
+    }
+
+    /// Whether it takes jobs of this class when it does not rest.
+    pub(crate) fn could_take(&self, class: &Class) -> bool {
         class.fits(&self.labels, &self.require)
     }
 }

@@ -13,6 +13,7 @@ use async_nats::{Client, HeaderMap};
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use tapline_protocol::Agent as Kind;
 use tokio::io::AsyncReadExt as _;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -116,6 +117,12 @@ impl Class {
             .filter(|patience| *patience != PATIENCE)
             .map(|patience| u64::try_from(patience.as_millis()).unwrap_or(u64::MAX));
         self
+    }
+
+    /// The agent of its jobs: it is always among their labels.
+    pub(crate) fn agent(&self) -> Kind {
+        let named = |label: &String| Kind::named(label.strip_prefix("agent=")?);
+        self.labels.iter().find_map(named).unwrap_or_default()
     }
 
     fn patience(&self) -> Duration {

@@ -16,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 use super::bucket::{Following, Found, NEW, written};
 use super::order::{Control, End, Order, Outcome, Patch, RunOf, SessionOf, name_of};
 use super::pieces::plain;
-use super::queue::LARGEST;
+use super::queue::{Class, LARGEST};
 use super::ship::{Sealed, Shipper};
 use super::workbench::{Workbench, WorkerNews, worktrees};
 use super::{lock, names};
@@ -46,6 +46,8 @@ enum Done {
 
 /// Why a run waits.
 const LIMIT: &str = "its account has reached its limit";
+/// Why a run is not begun, or is left to others: the agent cannot be started here.
+const UNFIT: &str = "its agent cannot be started here";
 /// Why a run is not begun: a worker that lives noted it.
 const ELSEWHERE: &str = "another worker makes it";
 /// What is told of a run that somebody else has ended before.
@@ -132,6 +134,7 @@ impl Taken {
             Err(why) => return self.refuse(key, &order.job.name, why).await,
         };
         let name = job.name.clone();
+        let class = Class { labels: job.labels.clone(), worker: job.worker.clone(), patience_ms: None };
         let (job_key, batch_key) = (names::job_key(&batch, &name), names::token(&batch));
         let (outcome, control, limit, run) = tokio::join!(
             queue.outcomes.bytes(key),
@@ -156,6 +159,14 @@ impl Taken {
         {
             return Done::GivenBack(ELSEWHERE, (self.ack_wait / 3).min(LIMITED));
         }
+        if shared.fitness.rest(class.agent()).is_some() {
+            return self.back(&batch, &name, UNFIT, Duration::ZERO);
+        }
+        if let Some(run) = run.as_ref().filter(|run| run.value.unable.get(&shared.id) == Some(&order.order))
+            && shared.are_others_able(&run.value, order.order, &class).await
+        {
+            return Done::GivenBack(UNFIT, LIMITED);
+        }
         let attempt = match self.attempt(&order, job, run.as_ref()).await {
             Ok(attempt) => attempt,
             Err(result) => {
@@ -164,15 +175,33 @@ impl Taken {
                 return self.store(key, End::Over(result), None, None).await;
             }
         };
-        let made = Box::pin(self.run(key, &order, attempt, run, stop)).await;
-        match made {
-            Ok((made, run)) => self.conclude(key, &order, &name, made, run).await,
+        match Box::pin(self.run(key, &order, attempt, run, stop)).await {
+            Ok((made, run)) => {
+                if self.unstarted(&order, &class, &made.end).await {
+                    drop(made.noted().await);
+                    return self.back(&batch, &name, UNFIT, Duration::from_secs(1));
+                }
+                self.conclude(key, &order, &name, made, run).await
+            }
             Err(Done::Stopped) => {
                 self.store(key, End::CutOff, None, None).await;
                 Done::Stopped
             }
             Err(Done::GivenBack(why, delay)) => self.back(&batch, &name, why, delay),
             Err(done) => done,
+        }
+    }
+
+    /// Whether a run could not be started here, and others should make it.
+    async fn unstarted(&self, order: &Order, class: &Class, end: &AttemptEnd) -> bool {
+        match end {
+            AttemptEnd::Over(result) if result.category == Some(Category::Startup) => {
+                self.shared.leaves_to_others(order, class, result.error.as_deref().unwrap_or_default()).await
+            }
+            AttemptEnd::Over(_) | AttemptEnd::Again(_) | AttemptEnd::CutOff => {
+                self.shared.fitness.started(class.agent());
+                false
+            }
         }
     }
 
@@ -218,7 +247,7 @@ impl Taken {
         let was_cut_off = match last.attempt {
             0 => false,
             // It comes again, and has no outcome: its worker died, or gave it back.
-            _ if last.order == order.order => true,
+            _ if last.order == order.order => !last.unstarted,
             _ => self.was_cut_off(&order.batch, &job.name, last.order).await,
         };
         let before = Begun::of(
@@ -273,6 +302,8 @@ impl Taken {
             name: shared.options.name.clone(),
             process: shared.process.clone(),
             given_back: false,
+            unstarted: false,
+            unable: last.unable.clone(),
             session: last.session.clone(),
             recording: name_of(&attempt_folder(PathBuf::from(&order.recording), number)),
             spent: last.spent.clone(),
@@ -412,7 +443,7 @@ impl Taken {
         }
         let (batch, job) = (order.batch.clone(), name.to_owned());
         let _ = shared.news.send(match made.noted().await.end {
-            AttemptEnd::Over(result) => WorkerNews::Ended { batch, job, outcome: result.outcome, why: result.error },
+            AttemptEnd::Over(result) => WorkerNews::Ended { batch, result: Box::new(JobResult { job, ..*result }) },
             AttemptEnd::Again(again) => WorkerNews::Again { batch, job, why: again.error },
             AttemptEnd::CutOff => WorkerNews::Stopped { batch, job },
         });

@@ -11,15 +11,16 @@ use tapline_session::permission::Permissions;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::Instant;
 
-use super::bucket::written;
-use super::lock;
-use super::order::{Control, RunOf, WorkerCard};
+use super::bucket::{Found, written};
+use super::fitness::{Fitness, RestNews, lacks};
+use super::order::{Control, Order, RunOf, WorkerCard};
 use super::outbox::Outbox;
 use super::post::Post;
-use super::queue::{Queue, SILENT};
+use super::queue::{Class, Queue, SILENT};
+use super::{lock, names};
 use crate::mode::PermissionMode;
 use crate::note::AccountLimit;
-use crate::result::JobOutcome;
+use crate::result::JobResult;
 use crate::work::Workplace;
 use crate::worktree::Places;
 
@@ -67,12 +68,8 @@ pub enum WorkerNews {
     Ended {
         /// The batch's id.
         batch: String,
-        /// The job's name.
-        job: String,
-        /// How the job has ended.
-        outcome: JobOutcome,
-        /// Why it did not succeed.
-        why: Option<String>,
+        /// What the job came to.
+        result: Box<JobResult>,
     },
     /// A job is not run here: it is wrong, or asks for what this worker does not do. It has failed.
     Refused {
@@ -106,6 +103,18 @@ pub enum WorkerNews {
         /// Why.
         why: &'static str,
     },
+    /// It takes no jobs for an agent: its runs cannot be started here, for this reason. It looks again.
+    Rests {
+        /// The agent's name.
+        agent: &'static str,
+        /// Why.
+        why: String,
+    },
+    /// It takes jobs for this agent again.
+    Rested {
+        /// The agent's name.
+        agent: &'static str,
+    },
     /// An account's limit is reached.
     Limit(AccountLimit),
     /// Something keeps it from going on for now. It tries again.
@@ -138,6 +147,8 @@ pub(super) struct Workbench {
     pub(super) told_back: Mutex<BTreeSet<(String, &'static str)>>,
     /// The limits that people were told of.
     pub(super) told_limits: Mutex<BTreeMap<String, i64>>,
+    /// Whether runs can begin here.
+    pub(super) fitness: Fitness,
     pub(super) places: Arc<Semaphore>,
     /// When this process began.
     pub(super) began: Instant,
@@ -147,6 +158,10 @@ pub(super) struct Workbench {
 
 /// How often a worker says that it is there, if no run of it wants more.
 pub(super) const HERE: Duration = Duration::from_secs(10);
+/// How often a worker that rests looks at itself.
+const LOOK: Duration = Duration::from_secs(2);
+/// A job whose runs so many workers could not start is the reason for it.
+const MOST_UNABLE: usize = 3;
 
 impl Workbench {
     /// A batch is to be stopped so far.
@@ -170,10 +185,101 @@ impl Workbench {
         }
         let WorkerOptions { name, places, labels, require, .. } = self.options.clone();
         let (version, process) = (env!("CARGO_PKG_VERSION").to_owned(), self.process.clone());
-        let card = WorkerCard { name, places, labels, require, version, process };
+        let card = WorkerCard { name, places, labels, require, version, process, rests: self.fitness.rests() };
         if !self.queue.workers.try_put(&self.id, &written(&card)).await {
             self.queue.trouble.note();
         }
+    }
+
+    /// Waits until runs of some agent can begin here, and says that it is ready.
+    pub(super) async fn get_ready(self: Arc<Self>) {
+        let asks = &self.options.require;
+        let is_any = !asks.iter().any(|label| label.starts_with("agent="));
+        let wanted = |agent: &Kind| is_any || asks.contains(&format!("agent={}", agent.name()));
+        let agents: Vec<Kind> = Kind::ALL.iter().copied().filter(wanted).collect();
+        loop {
+            for agent in &agents {
+                self.look(*agent).await;
+            }
+            if agents.is_empty() || agents.iter().any(|agent| self.fitness.rest(*agent).is_none()) {
+                break;
+            }
+            for agent in &agents {
+                self.tell_rest(*agent);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+        let _ = self.news.send(WorkerNews::Ready);
+    }
+
+    /// Waits until runs of an agent can begin here.
+    pub(super) async fn fit_for(&self, agent: Kind) {
+        while self.fitness.rest(agent).is_some() {
+            self.tell_rest(agent);
+            tokio::time::sleep(LOOK).await;
+            self.look(agent).await;
+        }
+        self.tell_rest(agent);
+    }
+
+    /// Looks what is lacking here to run an agent.
+    pub(super) async fn look(&self, agent: Kind) {
+        let (program, store) = (self.options.program(agent).map(Path::to_owned), self.place.store.clone());
+        let looks = tokio::task::spawn_blocking(move || lacks(agent, program.as_deref(), &store));
+        let lacks = looks.await.unwrap_or_else(|error| Some(error.to_string()));
+        if self.fitness.looked(agent, lacks) {
+            self.say_here(Duration::ZERO).await;
+        }
+    }
+
+    fn tell_rest(&self, agent: Kind) {
+        let news = self.fitness.news(agent);
+        let agent = agent.name();
+        let _ = match news {
+            Some(RestNews::Rests(why)) => self.news.send(WorkerNews::Rests { agent, why }),
+            Some(RestNews::Over) => self.news.send(WorkerNews::Rested { agent }),
+            None => return,
+        };
+    }
+
+    /// A run could not be started, for this reason. Returns whether others should make it: that may be this worker's fault.
+    pub(super) async fn leaves_to_others(&self, order: &Order, class: &Class, why: &str) -> bool {
+        let agent = class.agent();
+        self.look(agent).await;
+        let lacks_something = self.fitness.rest(agent).is_some();
+        if !lacks_something && self.fitness.failed(agent, why) {
+            self.say_here(Duration::ZERO).await;
+        }
+        self.tell_rest(agent);
+        let key = names::job_key(&order.batch, &order.job.name);
+        let run = loop {
+            let Found { value: mut run, revision, .. } = self.queue.runs.get_or_empty::<RunOf>(&key).await;
+            if run.order == order.order && run.process == self.process {
+                (run.given_back, run.unstarted) = (true, true);
+            }
+            if !lacks_something {
+                run.unable.insert(self.id.clone(), order.order);
+            }
+            if self.queue.runs.swap(&key, &written(&run), revision).await {
+                break run;
+            }
+        };
+        self.fitness.rest(agent).is_some()
+            || (run.count_unable(order.order) < MOST_UNABLE && self.are_others_able(&run, order.order, class).await)
+    }
+
+    /// Whether there is a worker that takes jobs of this class and did not try this one.
+    pub(super) async fn are_others_able(&self, run: &RunOf, order: u64, class: &Class) -> bool {
+        for id in self.queue.workers.keys().await {
+            if id != self.id
+                && run.unable.get(&id) != Some(&order)
+                && let Some(card) = self.queue.workers.get::<WorkerCard>(&id).await
+                && card.value.takes(class)
+            {
+                return true;
+            }
+        }
+        false
     }
 
     /// Whether a run that another process noted is under way there. That its message comes again does not say otherwise: the broker may have been

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 
 use super::bucket::Following;
 use super::connect::{Broker, BrokerError};
+use super::fitness::Fitness;
 use super::order::{Control, End, Outcome, RunOf};
 use super::outbox::Outbox;
 use super::post::Post;
@@ -97,6 +98,7 @@ impl Worker {
             running: Mutex::default(),
             told_back: Mutex::default(),
             told_limits: Mutex::default(),
+            fitness: Fitness::default(),
             places,
             options,
             began: Instant::now(),
@@ -115,7 +117,11 @@ impl Worker {
                 let _ = news.send(WorkerNews::Trouble(what));
             }
         });
-        let here = [Following::of(Arc::clone(&shared).stay_here()), Following::of(Arc::clone(&shared).tidy())];
+        let here = [
+            Following::of(Arc::clone(&shared).stay_here()),
+            Following::of(Arc::clone(&shared).tidy()),
+            Following::of(Arc::clone(&shared).get_ready()),
+        ];
         let tells = Arc::clone(&shared);
         let controls = shared.queue.control.follow(">".to_owned(), move |batch, value| {
             let control: Control = value.and_then(|value| serde_json::from_slice(value).ok()).unwrap_or_default();
@@ -127,7 +133,6 @@ impl Worker {
                 let _ = found.send((name.to_owned(), class));
             }
         });
-        let _ = shared.news.send(WorkerNews::Ready);
         let mut pulling = JoinSet::new();
         let mut known = BTreeSet::new();
         let mut stopping = stop.clone();
@@ -137,7 +142,7 @@ impl Worker {
                     // The name is not believed: the labels are what counts.
                     let fits = class.fits(&shared.options.labels, &shared.options.require) && class.name() == name;
                     if fits && known.insert(name.clone()) {
-                        pulling.spawn(Arc::clone(&shared).pull(name.clone(), stop.clone()));
+                        pulling.spawn(Arc::clone(&shared).pull(class, stop.clone()));
                     }
                 }
                 _ = stopping.wait_for(|level| *level > 0) => break,
@@ -212,20 +217,29 @@ impl Workbench {
     }
 
     /// Takes runs of a class, one after the other, until the worker is stopped.
-    async fn pull(self: Arc<Self>, class: String, stop: watch::Receiver<u32>) {
+    async fn pull(self: Arc<Self>, class: Class, stop: watch::Receiver<u32>) {
         let mut stopping = stop.clone();
+        let agent = class.agent();
+        let begins = async {
+            self.look(agent).await;
+            self.queue.class(&class.name()).await
+        };
         let consumer = tokio::select! {
-            consumer = self.queue.class(&class) => consumer,
+            consumer = begins => consumer,
             _ = stopping.wait_for(|level| *level > 0) => return,
         };
         let mut runs = JoinSet::new();
         loop {
             while runs.try_join_next().is_some() {}
             // It asks only while it has free places, and keeps them free for whoever comes first.
+            let can_begin = async {
+                self.fit_for(agent).await;
+                drop(self.places.acquire().await);
+            };
             tokio::select! {
                 biased;
                 _ = stopping.wait_for(|level| *level > 0) => break,
-                place = self.places.acquire() => drop(place),
+                () = can_begin => {}
             }
             let mut is_something = false;
             let take = async {

@@ -26,6 +26,8 @@ pub(super) struct Workers {
     seen: Mutex<BTreeMap<String, (WorkerCard, Instant)>>,
     /// The classes of the jobs that were ordered, and how many of their jobs have no outcome. Only workers count that take one of them.
     wanted: Mutex<BTreeMap<String, (Class, usize)>>,
+    /// What no worker does for a class, as people were told: the reason in parentheses may change meanwhile.
+    lacking: Mutex<BTreeMap<String, String>>,
     /// The last run of each job, by the job's key.
     runs: Mutex<BTreeMap<String, RunOf>>,
     changed: tokio::sync::Notify,
@@ -100,10 +102,17 @@ impl Workers {
     fn unmet(&self) -> Option<BTreeMap<String, usize>> {
         let (seen, wanted) = (lock(&self.seen), lock(&self.wanted));
         let mut unmet = BTreeMap::new();
-        for (class, jobs) in wanted.values() {
-            if let Some(what) = missing(class, seen.values().map(|(card, _)| card)) {
-                *unmet.entry(what).or_default() += *jobs;
+        let (mut lacking, what) = (lock(&self.lacking), |words: &str| words.split(" (").next().map(str::to_owned));
+        for (name, (class, jobs)) in &*wanted {
+            let Some(words) = missing(class, seen.values().map(|(card, _)| card)) else {
+                lacking.remove(name);
+                continue;
+            };
+            let told = lacking.entry(name.clone()).or_default();
+            if what(told) != what(&words) {
+                *told = words;
             }
+            *unmet.entry(told.clone()).or_default() += *jobs;
         }
         Some(unmet).filter(|_| !seen.is_empty())
     }
@@ -161,6 +170,10 @@ fn missing<'c>(class: &Class, cards: impl Iterator<Item = &'c WorkerCard> + Clon
     }
     let has = class.worker.join(", ");
     let with = if has.is_empty() { String::new() } else { format!("has {has} and ") };
+    let (agent, mut resting) = (class.agent().name(), cards.clone().filter(|card| card.could_take(class)));
+    if let Some((name, why)) = resting.find_map(|card| Some((&card.name, card.rests.get(agent)?))) {
+        return Some(format!("{with}can start {agent} (worker {name}: {why})"));
+    }
     let is_there = cards.into_iter().any(|card| class.worker.iter().all(|label| card.labels.contains(label)));
     Some(if is_there { format!("{with}takes jobs with {}", class.labels.join(", ")) } else { format!("has {has}") })
 }
@@ -192,6 +205,23 @@ mod tests {
         assert_eq!(missing.as_deref(), Some("takes jobs with agent=codex, repo=shop"));
         let missing = of(&["repo=api"], &["gpu=yes"]);
         assert_eq!(missing.as_deref(), Some("has gpu=yes and takes jobs with repo=api"));
+    }
+
+    #[test]
+    fn jobs_that_wait_for_a_worker_that_rests_say_why() {
+        let workers = Arc::new(Workers::default());
+        let class = Class { labels: texts(&["agent=claude"]), ..Class::default() };
+        let _wanted = workers.want(&class);
+        let say = |why: Option<&str>| {
+            let rests = why.map(|why| ("claude".to_owned(), why.to_owned())).into_iter().collect();
+            let card = WorkerCard { name: "w1".to_owned(), places: 1, rests, ..WorkerCard::default() };
+            workers.see("1", Some(&super::super::bucket::written(&card)));
+            (workers.count(), workers.unmet().unwrap())
+        };
+        let waits = || BTreeMap::from([("can start claude (worker w1: no room)".to_owned(), 1)]);
+        assert_eq!(say(Some("no room")), ((0, 0), waits()));
+        assert_eq!(say(Some("still no room")), ((0, 0), waits()), "no worker has come");
+        assert_eq!(say(None), ((1, 1), BTreeMap::new()));
     }
 
     #[test]

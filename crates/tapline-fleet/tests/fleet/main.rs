@@ -33,6 +33,8 @@ mod refusals;
 #[cfg(test)]
 mod shared_limits;
 #[cfg(test)]
+mod sick_workers;
+#[cfg(test)]
 mod stop;
 #[cfg(test)]
 mod worker_panic;

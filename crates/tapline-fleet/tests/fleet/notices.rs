@@ -118,7 +118,8 @@ fn a_worker_says_what_it_refuses_and_why() {
         "it is told",
         |event| matches!(event, WorkerNews::Refused { job, why } if job == "args" && why.contains("`allow-args`")),
     );
-    worker.until("the other, too", |event| {
-        matches!(event, WorkerNews::Ended { job, why: Some(why), .. } if job == "folder" && why.contains("/no/such/folder"))
-    });
+    worker.until(
+        "the other, too",
+        |event| matches!(event, WorkerNews::Refused { job, why } if job == "folder" && why.contains("/no/such/folder")),
+    );
 }

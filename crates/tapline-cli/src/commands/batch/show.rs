@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use tapline_fleet::{AccountLimit, BatchNews, EngineNews, JobOutcome, JobResult, WaitingJobs};
+use tapline_fleet::{AccountLimit, BatchNews, EngineNews, JobResult, WaitingJobs};
 use tapline_session::render::{Style, clock};
 use tapline_session::text::{count_of, dollars, fit, one_line, visible};
 use tapline_session::{rfc3339, short_duration};
@@ -264,8 +264,7 @@ impl Show {
         for part in parts {
             let _ = write!(line, "{dim} · {}{reset}", plain(&part));
         }
-        let error = result.error.as_ref().filter(|_| result.outcome != JobOutcome::Success);
-        if let Some(why) = error.or(result.doubt.as_ref()) {
+        if let Some(why) = result.why() {
             let _ = write!(line, ": {}", plain(why));
         }
         line
