@@ -1,5 +1,7 @@
 // The API: requests that say what went wrong, and streams that go on where they stopped.
 
+/** @import { Costs } from './types' */
+
 /** The API said no. The message is meant for people. */
 export class Refused extends Error {
   /**
@@ -71,6 +73,22 @@ export async function get(path, signal) {
  */
 export async function post(path, body) {
   await ask(path, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
+}
+
+/**
+ * What it all costs, by days of the reader. A server that does not know that time zone counts its own days.
+ * @param {string} query
+ * @param {AbortSignal} signal
+ * @returns {Promise<Costs>}
+ */
+export async function costsOf(query, signal) {
+  const path = `/api/v1/costs?${query}`, zone = Intl.DateTimeFormat().resolvedOptions().timeZone ?? '';
+  try {
+    return await get(`${path}&tz=${encodeURIComponent(zone)}`, signal);
+  } catch (error) {
+    if (error instanceof Refused && error.status === 400) return get(path, signal);
+    throw error;
+  }
 }
 
 /** Gets the cookie for a token. @param {string} token */

@@ -1,7 +1,7 @@
 // What it all costs: bars to see it at a glance, exact numbers beneath.
 
 /** @import { Budget, Costs, Sum, View } from './types' */
-import { get } from './api.js';
+import { costsOf } from './api.js';
 import { framed, h, put, svg, update, visible } from './dom.js';
 import { countOf, exactMoney, money, percent, roundMoney, shareOf, short, whole } from './format.js';
 
@@ -41,7 +41,7 @@ export class CostsView {
   async load() {
     try {
       /** @type {Costs | undefined} */
-      this.costs = await get(`/api/v1/costs?by=${this.by}&last=${this.last}`, this.ending.signal);
+      this.costs = await costsOf(`by=${this.by}&last=${this.last}`, this.ending.signal);
       this.redraw();
     } catch (error) {
       if (this.ending.signal.aborted) return;

@@ -143,6 +143,11 @@ export function clocksOf(from, to) {
   return [clock.format(from), clock.format(to)];
 }
 
+/** The day before a day, both as the server writes them: 2026-11-01. @param {string} day */
+export function dayBefore(day) {
+  return new Date(Date.parse(day) - 86_400_000).toISOString().slice(0, 10);
+}
+
 /**
  * The time of day if it was today, otherwise the day.
  * @param {string | null | undefined} time

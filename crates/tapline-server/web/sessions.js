@@ -1,11 +1,11 @@
 // The list of all sessions: what needs a person first, then what runs, then the others.
 
-/** @import { Budget, Costs, Found, Row, View } from './types' */
+/** @import { Budget, Found, Row, View } from './types' */
 /** @import { Item } from './filter.js' */
 /** @import { Store } from './store.js' */
-import { get, sessionLink } from './api.js';
+import { costsOf, get, sessionLink } from './api.js';
 import { h, put, update, visible } from './dom.js';
-import { clock, exactMoney, isLive, money, needsPerson, percent, shareOf, updated, when, whole } from './format.js';
+import { clock, dayBefore, exactMoney, isLive, money, needsPerson, percent, shareOf, updated, when, whole } from './format.js';
 import { arrange, parse } from './filter.js';
 import { answerKey, sizeOf } from './question.js';
 import { COLUMNS, rowNode } from './row.js';
@@ -376,15 +376,10 @@ export class SessionsView {
     clearTimeout(this.counting);
     this.counting = undefined;
     try {
-      /** @type {Costs} */
-      const costs = await get('/api/v1/costs?by=day&last=2d', this.ending.signal);
-      const now = new Date();
-      const day = (/** @type {number} */ ago) => {
-        const date = new Date(now.getFullYear(), now.getMonth(), now.getDate() - ago);
-        return `${date.getFullYear()}-${String(date.getMonth() + 1).padStart(2, '0')}-${String(date.getDate()).padStart(2, '0')}`;
-      };
+      // Yesterday may have 25 hours.
+      const costs = await costsOf('by=day&last=3d', this.ending.signal);
       const cost = (/** @type {string} */ key) => costs.rows.find((row) => row.key === key)?.cost_usd ?? 0;
-      const [today, yesterday] = [cost(day(0)), cost(day(1))];
+      const [today, yesterday] = [cost(costs.today), cost(dayBefore(costs.today))];
       this.store.budgets = costs.budgets;
       this.drawBudgets(costs.budgets);
       update(this.today, h('b', { title: exactMoney(today) }, money(today)), h('span', { class: 'tile-small', title: exactMoney(yesterday) }, `yesterday ${money(yesterday)}`));

@@ -52,7 +52,8 @@ export interface Sum {
 }
 /** `project`: a part of the folder's path; null is everything. */
 export interface Budget { project: string | null; limit_usd: number; spent_usd: number; period: string; level: 'fine' | 'near' | 'over'; message: string | null }
-export interface Costs { totals: Sum; rows: Sum[]; unknown_models: string[]; budgets: Budget[] }
+/** `today`: the key of the row of this day. */
+export interface Costs { today: string; totals: Sum; rows: Sum[]; unknown_models: string[]; budgets: Budget[] }
 
 export type Decision = 'allow' | 'deny';
 

@@ -45,6 +45,7 @@ const PIECE: usize = 64 << 10;
 pub(crate) struct CostsQuery {
     by: Option<String>,
     last: Option<String>,
+    tz: Option<String>,
 }
 
 /// Counts costs.
@@ -61,7 +62,7 @@ pub(crate) async fn costs(State(app): Shared, Query(query): Query<CostsQuery>) -
         "subagent" => By::Subagent,
         _ => return Err(ApiError::bad("`by` is one of: day, week, month, project, model, tool, agent, subagent.")),
     };
-    wanted.zone = TimeZone::system();
+    wanted.zone = query.tz.filter(|name| !name.is_empty()).map_or_else(|| Ok(TimeZone::system()), |name| zone(&name))?;
     wanted.now = now().as_millis();
     let last = query.last.filter(|last| !last.is_empty()).map(|last| span(&last)).transpose()?;
     wanted.since = last.map(|last| wanted.now.saturating_sub(last));
@@ -69,10 +70,24 @@ pub(crate) async fn costs(State(app): Shared, Query(query): Query<CostsQuery>) -
         let counted = app.budgets.count_with(&app.hub.shelf, &wanted);
         let (counted, budgets) = counted.map_err(|error| ApiError::internal(&error))?;
         let mut costs = serde_json::to_value(&counted).map_err(|error| ApiError::internal(&error))?;
+        costs["today"] = day(&wanted).into();
         costs["budgets"] = serde_json::to_value(&budgets).map_err(|error| ApiError::internal(&error))?;
         json(&costs)
     })
     .await
+}
+
+/// Finds a time zone by its name.
+fn zone(name: &str) -> Result<TimeZone, ApiError> {
+    TimeZone::get(name).map_err(|_| {
+        ApiError::bad("`tz` is a time zone that this server knows, such as Europe/Berlin. Without it, the server's own counts.")
+    })
+}
+
+/// Returns the day on which a query is asked, as the keys of rows are written.
+fn day(query: &StatsQuery) -> String {
+    let now = Timestamp::from_millisecond(query.now.cast_signed()).unwrap_or_default();
+    now.to_zoned(query.zone.clone()).date().to_string()
 }
 
 /// Reads a span of time such as `30d` or `12h`, in milliseconds.

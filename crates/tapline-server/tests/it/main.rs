@@ -5,6 +5,8 @@ mod attacks;
 #[cfg(test)]
 mod control;
 #[cfg(test)]
+mod days;
+#[cfg(test)]
 mod ingest;
 #[cfg(test)]
 mod links;

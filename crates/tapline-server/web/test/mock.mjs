@@ -151,7 +151,7 @@ export class Mock {
     if (path === 'sessions') return send(200, this.page(query));
     if (path === 'events') return this.stream(request, response, this.list, {}, refuse);
     if (path === 'search') return send(200, this.search(query.get('q')));
-    if (path === 'costs') return send(200, this.costs(query.get('by'), query.get('last')));
+    if (path === 'costs') return send(200, this.costs(query.get('by'), query.get('last'), query.get('tz')));
     const row = this.rows.get(id);
     if (!row) return refuse(404, 'There is no such session. It may have been deleted: look in the list.');
     if (what === undefined) return send(200, this.whole(row));
@@ -246,7 +246,7 @@ export class Mock {
     const rows = keys.filter((_, n) => by !== 'day' || n % 7 !== 4).map((key, n) => sum(key, n + 1));
     if (by !== 'day') rows.sort((a, b) => b.cost_usd - a.cost_usd);
     const totals = rows.reduce((all, one) => Object.fromEntries(Object.entries(all).map(([key, value]) => [key, typeof value === 'number' ? value + one[key] : value])), { ...sum('', 0), cost_usd: 0 });
-    return { totals, rows, unknown_models: by === 'model' ? ['a-model-without-a-price', ...this.unknownModels] : this.unknownModels, damaged_lines: 0, damaged_files: [], prices_dated: '2026-11-01', budgets: this.budgets };
+    return { today: localDay(0), totals, rows, unknown_models: by === 'model' ? ['a-model-without-a-price', ...this.unknownModels] : this.unknownModels, damaged_lines: 0, damaged_files: [], prices_dated: '2026-11-01', budgets: this.budgets };
   }
 }
 

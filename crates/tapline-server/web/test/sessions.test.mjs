@@ -293,3 +293,19 @@ test('when a session costs more, the sum of the day is asked for again', async (
   await today.filter({ hasText: '$7.77' }).waitFor();
   assert.notEqual(before, '$7.77');
 });
+
+test('today is the day that the server says, in the zone of the browser', async (t) => {
+  const zones = new Set();
+  const prepare = (mock) => {
+    const costs = mock.costs.bind(mock);
+    mock.costs = (by, last, tz) => {
+      zones.add(tz);
+      const all = costs(by, last), row = (key, cost_usd) => ({ ...all.rows[0], key, cost_usd });
+      return { ...all, today: '2031-03-01', rows: [row('2031-02-28', 1.5), row('2031-03-01', 2.5)] };
+    };
+  };
+  const { page } = await open(t, { prepare });
+  await page.locator('a.tile b', { hasText: '$2.50' }).waitFor();
+  await page.locator('a.tile', { hasText: 'yesterday $1.50' }).waitFor();
+  assert.deepEqual([...zones], [await page.evaluate(() => Intl.DateTimeFormat().resolvedOptions().timeZone)]);
+});
