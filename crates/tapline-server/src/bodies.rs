@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{FromRequest, Request};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use futures_core::Stream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
@@ -36,6 +36,8 @@ pub(crate) struct Incoming {
     client: Client,
     /// How large it says that it is.
     declared: Option<u64>,
+    /// Whether it says that it is packed.
+    is_packed: bool,
     body: Body,
 }
 
@@ -46,7 +48,9 @@ impl<S: Sync> FromRequest<S> for Incoming {
         let headers = request.headers();
         let client = (request.extensions().get().copied(), guard::bearer(headers).map(str::to_owned));
         let declared = headers.get(header::CONTENT_LENGTH).and_then(|size| size.to_str().ok()?.parse().ok());
-        Ok(Self { client, declared, body: request.into_body() })
+        let is_plain = |coding: &HeaderValue| coding.as_bytes().trim_ascii().eq_ignore_ascii_case(b"identity");
+        let is_packed = !headers.get_all(header::CONTENT_ENCODING).iter().all(is_plain);
+        Ok(Self { client, declared, is_packed, body: request.into_body() })
     }
 }
 
@@ -126,8 +130,12 @@ impl Bodies {
         Self { largest, for_one, all: Room::new(memory), clients: Mutex::default(), time, look: LOOK }
     }
 
-    /// Reads a body, if it is not too large and does not take too long.
-    pub(crate) async fn read(&self, Incoming { client, declared, body }: Incoming) -> Result<ReadBody, ApiError> {
+    /// Reads a body, if it is as it was written, is not too large and does not take too long.
+    pub(crate) async fn read(&self, Incoming { client, declared, is_packed, body }: Incoming) -> Result<ReadBody, ApiError> {
+        if is_packed {
+            let message = "The body is packed (Content-Encoding). Send it as it is.";
+            return Err(ApiError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "packed", message));
+        }
         if declared.is_some_and(|size| size > self.largest as u64) {
             return Err(self.too_large());
         }
@@ -248,7 +256,8 @@ mod tests {
 
     fn sent(client: u8, declared: usize, bytes: usize, ends: bool) -> Incoming {
         let client = (Some(IpAddr::from([127, 0, 0, client])), None);
-        Incoming { client, declared: Some(declared as u64), body: Body::from_stream(Sent { rest: bytes, ends }) }
+        let body = Body::from_stream(Sent { rest: bytes, ends });
+        Incoming { client, declared: Some(declared as u64), is_packed: false, body }
     }
 
     fn whole(client: u8, bytes: usize) -> Incoming {

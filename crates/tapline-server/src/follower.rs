@@ -338,6 +338,11 @@ impl Follower {
         self.source.is_none()
     }
 
+    /// Returns whether it is a session: a recording, or a file with a session of an agent. It is the archive's rule, too.
+    pub(crate) fn is_session(&self) -> bool {
+        self.file.recording.is_some() || !self.agent.is_empty() && self.session().is_some_and(|id| !id.is_empty())
+    }
+
     /// Returns the id of the session, as far as it is known.
     pub(crate) fn session(&self) -> Option<&str> {
         self.track.session.as_deref()

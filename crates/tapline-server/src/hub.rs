@@ -56,6 +56,8 @@ pub(crate) struct Live {
     untold: AtomicBool,
     /// The name under which it is pushed, once it is known.
     run: OnceLock<String>,
+    /// Whether it turned out to be a session. Until then nobody sees it: many files that have such names are something else.
+    is_session: AtomicBool,
 }
 
 /// The row of a session as readers know it.
@@ -84,6 +86,16 @@ impl Live {
         }
         let run = run_of(self.file.recording.as_deref()?)?;
         Some(self.run.get_or_init(|| run).clone())
+    }
+
+    /// Returns whether it turned out to be a session.
+    fn is_session(&self) -> bool {
+        self.is_session.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether all of it was read, and it is no session so far.
+    pub(crate) fn is_stray(&self) -> bool {
+        !self.is_session() && if_free(&self.follower).is_some_and(|follower| follower.is_current)
     }
 
     /// Notes that somebody asks for it.
@@ -187,7 +199,7 @@ impl Hub {
 
     /// Returns the rows of all sessions: what needs somebody first, then what lives, then the newest.
     pub(crate) fn rows(&self) -> Vec<Arc<Row>> {
-        let mut rows: Vec<Arc<Row>> = self.live().iter().map(|live| live.row()).collect();
+        let mut rows: Vec<Arc<Row>> = self.live().iter().filter(|live| live.is_session()).map(|live| live.row()).collect();
         let known: HashSet<String> = rows.iter().map(|row| row.id.clone()).collect();
         let shelved = self.shelf.rows();
         rows.extend(shelved.values().filter(|one| !known.contains(&one.row.id)).map(|one| Arc::clone(&one.row)));
@@ -264,6 +276,7 @@ impl Hub {
             looked_at: Mutex::default(),
             untold: AtomicBool::new(false),
             run: OnceLock::new(),
+            is_session: AtomicBool::new(false),
         });
         let mut shown = locked(&self.shown);
         // Somebody else may have begun at the same time.
@@ -272,7 +285,9 @@ impl Hub {
         }
         shown.ignored.remove(&file.path);
         shown.copies.remove(&file.path);
-        shown.by_name.insert(name, file.path.clone());
+        if file.recording.is_some() {
+            shown.by_name.insert(name, file.path.clone());
+        }
         shown.by_path.insert(file.path, Arc::clone(&live));
         drop(shown);
         Some(live)
@@ -321,7 +336,7 @@ impl Hub {
 
     /// Makes the row of a session anew, and tells if it changed.
     pub(crate) fn show(&self, live: &Arc<Live>, follower: &Follower) {
-        if self.is_copy(live) {
+        if self.is_copy(live) || !self.is_shown(live, follower) {
             return;
         }
         let Some(id) = self.name(live, follower) else { return };
@@ -366,6 +381,17 @@ impl Hub {
                 live.feed.skip();
             }
         }
+    }
+
+    /// Returns whether it is a session by now. One that is a plain file has its name only then.
+    fn is_shown(&self, live: &Live, follower: &Follower) -> bool {
+        if !live.is_session() && follower.is_session() {
+            if live.file.recording.is_none() {
+                locked(&self.shown).by_name.insert(live.file.name(), live.file.path.clone());
+            }
+            live.is_session.store(true, Ordering::Relaxed);
+        }
+        live.is_session()
     }
 
     /// Returns whether a recording is only the copy of another one: of a run of this machine that is pushed to it, too. The original has more.
@@ -497,103 +523,4 @@ fn rank(file: &SessionFile, id: &str) -> (bool, bool, String) {
 }
 
 #[cfg(test)]
-mod tests {
-    use tapline_testkit::TempFolder;
-
-    use super::*;
-
-    const LINE: &str = "{\"type\":\"assistant\",\"session_id\":\"one\",\"message\":{\"role\":\"assistant\",\"content\":[{\"type\":\"text\",\"text\":\"x\"}]}}\n";
-
-    /// Returns all sessions, and two files of one session, of which the second is shown.
-    fn hub() -> (Hub, TempFolder, [PathBuf; 2]) {
-        let folder = TempFolder::new();
-        let shelf = Arc::new(Shelf::new(folder.join("archive"), Vec::new(), tapline_archive::Prices::embedded().clone()));
-        let hub = Hub::new(shelf, folder.to_owned(), Controls::new(false), None);
-        let paths = ["a.jsonl", "b.jsonl"].map(|name| folder.join(name));
-        for path in &paths {
-            std::fs::write(path, LINE).unwrap();
-            read(&hub, path);
-        }
-        (hub, folder, paths)
-    }
-
-    fn read(hub: &Hub, path: &Path) -> Arc<Live> {
-        let live = hub.follow(SessionFile { path: path.to_owned(), recording: None }, true).unwrap();
-        while hub.advance(&live, locked(&live.follower)) {}
-        live
-    }
-
-    #[test]
-    fn a_file_that_was_hidden_comes_back() {
-        let (hub, _folder, [hidden, shown]) = hub();
-        assert!(hub.of_file(&hidden).is_none() && hub.knows(&hidden));
-        // The other one is not read any more.
-        hub.forget(&hub.of_file(&shown).unwrap());
-        assert!(!hub.knows(&hidden));
-        for path in [&hidden, &shown] {
-            read(&hub, path);
-        }
-        assert!(hub.of_file(&hidden).is_none() && hub.knows(&hidden));
-        // The session goes on in it alone.
-        let file = std::fs::File::options().append(true).open(&hidden).unwrap();
-        file.set_modified(SystemTime::now() + 2 * TOGETHER).unwrap();
-        assert!(!hub.knows(&hidden));
-        read(&hub, &hidden);
-        assert_eq!(hub.find("one").unwrap().file.path, hidden);
-        assert!(hub.of_file(&shown).is_none() && hub.knows(&shown));
-    }
-
-    #[test]
-    fn a_copy_stays_hidden_however_new_it_is() {
-        let (hub, folder, _) = hub();
-        let recordings = [("own", crate::ingest::PUSHED_AS), ("copy", crate::ingest::MARK)].map(|(name, mark)| {
-            let recording = folder.join(name);
-            let meta = tapline_recording::Meta::default();
-            drop(tapline_recording::Recorder::create(&recording, &meta, tapline_recording::Sync::EverySecond).unwrap());
-            std::fs::write(recording.join(mark), "{\"run\":\"r\"}").unwrap();
-            let path = recording.join(tapline_recording::Stream::Stdout.file_name());
-            std::fs::write(&path, LINE.replace("one", "two")).unwrap();
-            SessionFile { path, recording: Some(recording) }
-        });
-        let follow = |file: &SessionFile| {
-            let live = hub.follow(file.clone(), true).unwrap();
-            while hub.advance(&live, locked(&live.follower)) {}
-            live
-        };
-        let [own, copy] = &recordings;
-        let original = follow(own);
-        follow(copy);
-        assert!(hub.of_file(&copy.path).is_none() && hub.knows(&copy.path));
-        let file = std::fs::File::options().append(true).open(&copy.path).unwrap();
-        file.set_modified(SystemTime::now() + 2 * TOGETHER).unwrap();
-        assert!(hub.knows(&copy.path), "it is not looked at again and again");
-        // Only it is left, once the other is not read any more. The readers of that one are told.
-        let last = original.feed.newest();
-        hub.forget(&original);
-        assert!(!hub.knows(&copy.path));
-        assert_eq!(original.feed.after(last), crate::feed::Taken::Over);
-    }
-
-    #[test]
-    fn a_session_that_breaks_the_reader_is_left_alone() {
-        let (hub, _folder, [_, shown]) = hub();
-        let live = hub.of_file(&shown).unwrap();
-        assert_eq!(hub.attempt(&live, || 1), Some(1));
-        assert_eq!(hub.attempt(&live, || panic!("a bug")), None::<()>);
-        assert!(hub.live().is_empty() && hub.knows(&shown), "it is not read again and again");
-        assert_eq!(hub.broken.load(Ordering::Relaxed), 1);
-    }
-
-    #[test]
-    fn who_comes_back_is_told_that_something_changed() {
-        let (hub, _folder, [_, shown]) = hub();
-        let live = hub.of_file(&shown).unwrap();
-        let last = live.feed.newest();
-        live.asked.store(0, Ordering::Relaxed);
-        locked(&live.follower).is_current = true;
-        let row = Row { title: "old".to_owned(), ..(*live.row()).clone() };
-        locked(&live.told).row = Arc::new(row);
-        hub.show(&live, &locked(&live.follower));
-        assert!(matches!(live.feed.after(last), crate::feed::Taken::Missed(_)));
-    }
-}
+mod tests;

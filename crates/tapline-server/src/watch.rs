@@ -247,7 +247,7 @@ fn watch(hub: &Arc<Hub>, stop: &Stop) {
             for live in hub.live() {
                 hub.attempt(&live, || if_free(&live.follower).map(|follower| hub.show(&live, &follower)));
                 let is_idle = live.idle() > IDLE && live.file.age().is_none_or(|age| age > RECENT);
-                if is_idle && hub.shelf.row(&live.row().id).is_some() {
+                if is_idle && (live.is_stray() || hub.shelf.row(&live.row().id).is_some()) {
                     hub.forget(&live);
                 }
             }
@@ -382,7 +382,8 @@ fn scan(hub: &Arc<Hub>, beside: &mut Beside, folders: &mut Folders, stop: &Stop)
 }
 
 /// Returns how many more sessions can be read, of those that are wanted: whether others pushed each, and how long ago it was written. If there
-/// are too many, those that were written longest ago make place, unless somebody reads them; what others pushed goes first.
+/// are too many, those that were written longest ago make place, unless somebody reads them. First those that turned out to be no sessions, which do
+/// not come back, then what others pushed.
 fn make_room(hub: &Arc<Hub>, most: usize, wanted: &[(bool, u64)]) -> usize {
     let live = hub.live();
     let room = most.saturating_sub(live.len());
@@ -390,18 +391,22 @@ fn make_room(hub: &Arc<Hub>, most: usize, wanted: &[(bool, u64)]) -> usize {
         return room;
     }
     let unread = live.iter().filter(|live| live.idle() > UNREAD);
-    let mut unread: Vec<_> = unread.map(|live| (live.file.is_push(), live.file.age().unwrap_or(u64::MAX), live)).collect();
-    unread.sort_by_key(|(is_push, age, _)| std::cmp::Reverse((*is_push, *age)));
+    let rank = |live: &Arc<Live>| (live.is_stray(), live.file.is_push(), live.file.age().unwrap_or(u64::MAX));
+    let mut unread: Vec<_> = unread.map(|live| (rank(live), live)).collect();
+    unread.sort_by_key(|(rank, _)| std::cmp::Reverse(*rank));
     let mut unread = unread.into_iter().peekable();
     let mut evicted = 0;
     for (wants_push, new) in &wanted[room..] {
         // Two that take each other's places again and again are never read.
-        let makes_place = |(is_push, age, live): &(bool, u64, &Arc<Live>)| {
+        let makes_place = |((is_stray, is_push, age), live): &((bool, bool, u64), &Arc<Live>)| {
             let is_done = || *age > QUIET || live.file.has_end();
-            *is_push && !wants_push || is_done() && age > new
+            *is_stray || *is_push && !wants_push || is_done() && age > new
         };
-        let Some((_, _, live)) = unread.next_if(makes_place) else { break };
+        let Some(((is_stray, ..), live)) = unread.next_if(makes_place) else { break };
         hub.forget(live);
+        if is_stray {
+            hub.ignore(&live.file.path);
+        }
         evicted += 1;
     }
     room + evicted

@@ -51,6 +51,21 @@ fn bytes_have_offsets() {
 }
 
 #[test]
+fn a_packed_body_is_refused() {
+    let stage = Stage::new();
+    let gzip = b"\x1f\x8b\x08\0\0\0\0\0\x02\xff\xab\xae\xe5\x02\0\x57\xea\x33\x91\x03\0\0\0";
+    for coding in ["gzip", "zstd", "identity, gzip", "br", "x-odd"] {
+        for path in ["/api/v1/ingest/run-1", "/api/v1/ingest/run-1/finish"] {
+            let answer = stage.post(path, &[("Content-Encoding", coding)], gzip);
+            assert_eq!((answer.status, answer.code().as_str()), (415, "packed"), "{coding} {path}");
+        }
+    }
+    assert!(stage.path("home/recordings").read_dir().map_or(0, Iterator::count) == 0, "nothing of it is kept");
+    let answer = stage.post("/api/v1/ingest/run-1", &[("Content-Encoding", "Identity")], line("one").as_bytes());
+    assert_eq!(answer.status, 200, "{answer:?}");
+}
+
+#[test]
 fn a_new_server_goes_on_where_the_old_one_was() {
     let first = Stage::new();
     let (one, two) = (line("one"), line("two"));

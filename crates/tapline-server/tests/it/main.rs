@@ -22,3 +22,5 @@ mod sessions;
 mod signing_in;
 #[cfg(test)]
 mod stage;
+#[cfg(test)]
+mod strays;
