@@ -25,7 +25,7 @@ pub struct Block {
     pub resets: u64,
     /// Whether it is open now.
     pub active: bool,
-    /// Tokens per minute, from the first request to the last one.
+    /// Tokens per minute of the window that has passed.
     pub tokens_per_minute: Option<f64>,
     /// Dollars per hour, in the same time.
     pub usd_per_hour: Option<f64>,
@@ -57,8 +57,7 @@ pub(super) struct Blocks {
 /// What some requests add up to.
 #[derive(Debug, Default)]
 struct Sum {
-    /// When the first and the last one began.
-    first: u64,
+    /// When the last one began.
     last: u64,
     totals: Totals,
     models: BTreeMap<String, Totals>,
@@ -67,12 +66,7 @@ struct Sum {
 }
 
 impl Sum {
-    fn at(time: u64) -> Self {
-        Self { first: time, last: time, ..Self::default() }
-    }
-
     fn merge(&mut self, other: Self) {
-        self.first = self.first.min(other.first);
         self.last = self.last.max(other.last);
         self.totals.merge(&other.totals);
         for (model, totals) in other.models {
@@ -92,8 +86,7 @@ impl Sum {
 
 impl Blocks {
     pub(super) fn add(&mut self, time: u64, session: u64, share: &Share<'_>, breakdown: bool) {
-        let sum = self.hours.entry(time / HOUR).or_insert_with(|| Sum::at(time));
-        sum.first = sum.first.min(time);
+        let sum = self.hours.entry(time / HOUR).or_default();
         sum.last = sum.last.max(time);
         sum.totals.add(share);
         sum.seen.insert((session, 0));
@@ -106,7 +99,7 @@ impl Blocks {
     /// Adds what others counted.
     pub(super) fn merge(&mut self, other: Self) {
         for (hour, sum) in other.hours {
-            self.hours.entry(hour).or_insert_with(|| Sum::at(sum.first)).merge(sum);
+            self.hours.entry(hour).or_default().merge(sum);
         }
     }
 
@@ -126,10 +119,11 @@ impl Blocks {
 #[expect(clippy::cast_precision_loss, reason = "rates have few digits")]
 fn row(start: u64, mut window: Sum, query: &Query, limits: &[Limit]) -> Row {
     window.count_sessions();
-    let Sum { first, last, totals, models, .. } = window;
+    let Sum { last, totals, models, .. } = window;
     let resets = start + WINDOW;
     let active = query.now >= start && query.now < resets;
-    let minutes = (last.saturating_sub(first) as f64 / 60_000.0).max(1.0);
+    let passed = query.now.max(last).clamp(start, resets) - start;
+    let minutes = (passed as f64 / 60_000.0).max(1.0);
     let usd_per_hour = totals.cost_usd.usd() / minutes * 60.0;
     let rest = resets.saturating_sub(query.now.max(last)) as f64 / HOUR as f64;
     let told = limits.iter().find(|limit| limit.minutes == WINDOW_MINUTES && limit.time >= start && limit.time < resets);

@@ -279,7 +279,24 @@ fn answer(envelope: &Envelope<'_>, bytes: usize, found: Option<(&str, &str)>, in
     facts.phase = ended_with(&message, std::mem::take(&mut into.asks), &ended);
     let without_calls = Message { calls: Vec::new(), ..message.clone() };
     into.add(message);
+    if let Some(usage) = usage.filter(|_| !envelope.streamed) {
+        hidden_requests(usage, &without_calls, into);
+    }
     Some(without_calls)
+}
+
+/// Adds the requests behind a message that its own counts leave out: the API compacted the context on the way, or asked an advisor, which may be
+/// another model.
+fn hidden_requests(usage: Value<'_>, message: &Message, into: &mut Reading) {
+    let all = usage.get("iterations").and_then(Value::items).into_iter().flatten();
+    let is_hidden = |request: &Value<'_>| request.get("type").map(text).is_some_and(|kind| kind != "message");
+    for (number, request) in (1..).zip(all.filter(is_hidden)) {
+        let (tokens, searches, mut marks) = usage_of(request, into);
+        marks.set(Marks::SIDE, message.marks.has(Marks::SIDE));
+        let model = request.get("model").map_or(message.model, |model| into.facts.names.add(&text(model)));
+        let id = hash(&format!("{:x}/{number}", message.id));
+        into.add(Message { id, model, tokens, searches, marks, bytes: 0, ..message.clone() });
+    }
 }
 
 /// Returns how a session stands after a line of a message.

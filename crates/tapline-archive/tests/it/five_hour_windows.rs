@@ -1,8 +1,8 @@
 //! What is left of a window of five hours, as Claude Code's streams tell it (`rate_limit_event`, only for subscriptions).
 
 use serde_json::{Value, json};
-use tapline_archive::Index;
-use tapline_archive::stats::By;
+use tapline_archive::stats::{By, Query, stats};
+use tapline_archive::{Index, Prices, Selection};
 use tapline_testkit::TempFolder;
 
 use crate::totals::{by, case, update};
@@ -82,4 +82,38 @@ fn an_event_that_says_nothing_about_the_window_takes_nothing_back() {
     // When it ends is known even so.
     let row = window(&[(2, event("five_hour", "allowed", None, ENDS - 1_800))]);
     assert_eq!((&row["left"], &row["resets"]), (&Value::Null, &json!((ENDS - 1_800) * 1_000)));
+}
+
+#[test]
+fn rates_are_over_the_part_of_the_window_that_has_passed() {
+    let folder = TempFolder::new();
+    let line = |id: &str, time: &str| {
+        json!({
+            "type": "assistant", "uuid": id, "sessionId": "s", "timestamp": time,
+            "message": {
+                "id": id, "role": "assistant", "model": "claude-opus-5-5", "content": [],
+                "usage": { "input_tokens": 60_000, "output_tokens": 0 },
+            },
+        })
+        .to_string()
+            + "\n"
+    };
+    // One request, and none for ninety minutes.
+    folder.write("s.jsonl", line("m1", "2026-11-01T10:00:10Z") + &line("m2", "2026-11-01T10:00:11Z"));
+    let mut index = Index::in_memory().unwrap();
+    update(&mut index, &folder.join("s.jsonl"));
+    let mut query = Query::default();
+    query.by = By::Block;
+    let start = 1_793_527_200_000;
+    let block = |now: u64| {
+        let mut query = query.clone();
+        query.now = now;
+        let found = stats(&index, Prices::embedded(), &Selection::default(), &query).unwrap();
+        found.rows[0].block.clone().unwrap()
+    };
+    let is = |now: u64, rate: f64| (block(now).tokens_per_minute.unwrap() - rate).abs() < 1e-9;
+    assert_eq!(block(start).start, start);
+    assert!(is(start + 90 * 60_000, 120_000.0 / 90.0));
+    assert!(is(start + 600 * 60_000, 120_000.0 / 300.0), "it is over");
+    assert!(is(start + 30_000, 120_000.0), "less than a minute counts as one");
 }

@@ -20,6 +20,8 @@ mod five_hour_windows;
 #[cfg(test)]
 mod growing_files;
 #[cfg(test)]
+mod hidden_requests;
+#[cfg(test)]
 mod index;
 #[cfg(test)]
 mod kept_copies;
