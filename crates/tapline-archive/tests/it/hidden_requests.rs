@@ -16,7 +16,8 @@ fn line(iterations: &serde_json::Value) -> String {
         "content": [{ "type": "text", "text": "Done." }], "stop_reason": "end_turn", "usage": usage,
     });
     json!({
-        "type": "assistant", "uuid": "u-1", "sessionId": "s-1", "timestamp": "2026-11-01T10:00:00Z", "cwd": "/home/dev/shop", "message": message,
+        "type": "assistant", "uuid": "u-1", "parentUuid": null, "isSidechain": false, "userType": "external", "version": "2.1.325", "sessionId": "s-1",
+        "timestamp": "2026-11-01T10:00:00Z", "cwd": "/home/dev/shop", "message": message,
     })
     .to_string()
         + "\n"
@@ -41,7 +42,7 @@ fn a_compaction_and_an_advisor_count_once_and_for_their_model() {
     let models = by(&index, By::Model);
     let of = |model: &str| {
         let row = models["rows"].as_array().unwrap().iter().find(|row| row["key"] == model);
-        row.map(|row| (row["totals"]["input"].as_u64(), row["totals"]["requests"].as_u64()))
+        row.map(|row| (row["input"].as_u64(), row["requests"].as_u64()))
     };
     assert_eq!(of("claude-opus-5-5"), Some((Some(96_020), Some(2))), "{models}");
     assert_eq!(of("claude-fable-1"), Some((Some(1_900), Some(1))), "{models}");
@@ -52,7 +53,8 @@ fn a_compaction_and_an_advisor_count_once_and_for_their_model() {
 #[test]
 fn a_message_that_is_one_request_counts_as_before() {
     let folder = TempFolder::new();
-    for (name, iterations) in [("none", json!([])), ("one", json!([request("message", 20, 10)])), ("odd", json!({ "type": 5 }))] {
+    for (name, iterations) in [("none", json!([])), ("one", json!([request("message", 20, 10)])), ("odd", json!({ "type": 5 }))]
+    {
         folder.write(&format!("{name}/s-1.jsonl"), line(&iterations));
         assert_eq!(tokens(&fresh(&folder.join(name))), [20, 10, 0, 0], "{name}");
     }
