@@ -387,7 +387,8 @@ impl Hub {
     fn is_shown(&self, live: &Live, follower: &Follower) -> bool {
         if !live.is_session() && follower.is_session() {
             if live.file.recording.is_none() {
-                locked(&self.shown).by_name.insert(live.file.name(), live.file.path.clone());
+                // Another file of the session may have the name by now: `name` decides between them.
+                locked(&self.shown).by_name.entry(live.file.name()).or_insert_with(|| live.file.path.clone());
             }
             live.is_session.store(true, Ordering::Relaxed);
         }
