@@ -22,12 +22,31 @@ pub(crate) fn stdout() -> Stdout {
     stdout_for(Kind::Text)
 }
 
-/// Returns stdout for JSON, which stays the same JSON in a CI log.
-pub(crate) fn json_stdout() -> Stdout {
-    stdout_for(Kind::Json)
+/// Writes JSON of ours to stdout, on a line of its own. Whatever it tells of others, it is the same JSON on a terminal, in a pipe and in a CI log.
+pub(crate) fn json(json: &str) -> io::Result<()> {
+    let mut out = stdout_for(Kind::Json);
+    writeln!(out, "{}", escaped(json))?;
+    out.flush()
 }
 
-/// Returns stdout for either.
+/// Returns the same JSON with escapes for what would have to be made visible: such a character can only stand in a string.
+pub(crate) fn escaped(json: &str) -> Cow<'_, str> {
+    let steers = |c: char| c >= '\u{7f}' && matches!(visible(c.encode_utf8(&mut [0; 4])), Cow::Owned(_));
+    if matches!(visible(json), Cow::Borrowed(_)) {
+        return Cow::Borrowed(json);
+    }
+    let mut out = String::with_capacity(json.len() + 16);
+    for c in json.chars() {
+        if steers(c) {
+            out.extend(c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")));
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// Returns stdout for text, or for JSON, which stays the same JSON in a CI log.
 pub(crate) fn stdout_for(kind: Kind) -> Stdout {
     BufWriter::with_capacity(64 << 10, Filtered::new(io::stdout().lock(), kind))
 }
@@ -138,4 +157,20 @@ pub(crate) fn raw_bytes(bytes: &[u8]) -> Cow<'_, [u8]> {
 /// Returns a raw value of the agent: unchanged, or on a terminal with control characters made visible.
 pub(crate) fn raw(text: &str) -> Cow<'_, str> {
     if is_terminal() { visible(text) } else { text.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_about_others_is_the_same_json_and_steers_nothing() {
+        let name = "e\u{1b}[2Jvil\u{9b}2J\u{7f}\u{202e}\u{e0041}é\u{200d}中\r";
+        let json = serde_json::json!({ "name": name }).to_string() + "\r\n";
+        let told = escaped(&json);
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&told).unwrap()["name"], name);
+        assert!(matches!(visible(told.trim_end()), Cow::Borrowed(_)), "{told:?}");
+        assert!(told.contains("\\u009b2J\\u007f\\u202e\\udb40\\udc41é\u{200d}中"), "{told}");
+        assert!(matches!(escaped("{\"a\":\"é\"}"), Cow::Borrowed(_)));
+    }
 }

@@ -426,9 +426,7 @@ fn conclude(args: &Args, redact: bool, id: &str, end: &BatchEnd, files: EndFiles
         ci::annotate_as(ci::Level::Warning, &format!("{}: {doubt}", result.glance(Style::plain())));
     }
     if args.told.json {
-        let mut out = output::json_stdout();
-        writeln!(out, "{}", clean(json(id, end, code)))?;
-        out.flush()?;
+        output::json(&clean(json(id, end, code)))?;
     } else {
         let mut out = output::stdout();
         writeln!(out, "{}", counted(end))?;

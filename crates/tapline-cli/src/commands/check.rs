@@ -110,7 +110,6 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
         // Every line of a transcript differs from a stream, and a note already says that this is one.
         report.drift.clear();
     }
-    let mut out = if args.json { output::json_stdout() } else { output::stdout() };
     if args.json {
         let mut report = serde_json::to_value(&report)?;
         if rules.is_some() {
@@ -119,7 +118,7 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
         let line = report.to_string();
         // The whole line is redacted, with the ids of calls.
         let line = redactor.as_ref().map_or_else(|| line.as_bytes().into(), |redactor| redactor.line(line.as_bytes()));
-        writeln!(out, "{}", output::raw(&String::from_utf8_lossy(&line)))?;
+        output::json(&String::from_utf8_lossy(&line))?;
     } else {
         let style = args.look.style();
         let otherwise = match held.differing() {
@@ -129,9 +128,10 @@ pub(crate) fn run(args: &Check) -> Result<u8> {
         let rules_kept = format!("rules kept{otherwise}");
         let kept = [(args.policy.is_some(), "policy kept"), (args.permissions.is_some(), &*rules_kept)];
         let text = held.render(style) + &render(&report, &kept, style);
+        let mut out = output::stdout();
         out.write_all(text.as_bytes())?;
+        out.flush()?;
     }
-    out.flush()?;
     annotate(&report, held, annotated);
     Ok(if report.ok { 0 } else { exit::VIOLATED })
 }

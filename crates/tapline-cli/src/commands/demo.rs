@@ -12,6 +12,7 @@ use tapline_protocol::{Agent, Moment};
 use tapline_recording::{End, Meta, Recorder, Store, Stream, Sync};
 
 use crate::args::{Demo, Facts};
+use crate::ci::Kind;
 use crate::output;
 use crate::source::Source;
 
@@ -19,7 +20,7 @@ const SESSION: &[u8] = include_bytes!("demo/session.jsonl");
 
 pub(crate) fn run(args: &Demo) -> Result<u8> {
     if args.raw {
-        let mut out = output::json_stdout();
+        let mut out = output::stdout_for(Kind::Json);
         out.write_all(SESSION)?;
         out.flush()?;
         return Ok(0);

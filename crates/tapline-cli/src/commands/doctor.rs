@@ -66,16 +66,16 @@ pub(crate) fn run(args: &Doctor) -> Result<u8> {
         findings.extend(runtime.block_on(broker::findings(&broker)));
     }
     let ok = findings.iter().all(|finding| finding.mood != Mood::Bad);
-    let mut out = if args.json { output::json_stdout() } else { output::stdout() };
     if args.json {
         let list: serde_json::Map<_, _> = findings.iter().map(|finding| (finding.about.to_owned(), facts(finding))).collect();
-        writeln!(out, "{}", json!({ "ok": ok, "tapline": env!("CARGO_PKG_VERSION"), "findings": list }))?;
+        output::json(&json!({ "ok": ok, "tapline": env!("CARGO_PKG_VERSION"), "findings": list }).to_string())?;
     } else {
+        let mut out = output::stdout();
         let style = args.look.style();
         let columns = if output::is_terminal() { output::size().0 } else { usize::MAX };
         out.write_all(render(&findings, style, columns).as_bytes())?;
+        out.flush()?;
     }
-    out.flush()?;
     for finding in findings.iter().filter(|finding| finding.mood == Mood::Bad) {
         ci::annotate(&format!("{}: {}", finding.about, finding.text));
     }

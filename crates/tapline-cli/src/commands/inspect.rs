@@ -53,9 +53,7 @@ pub(crate) fn run(args: &Inspect) -> Result<u8> {
             code = if code == 0 { exit::FAILED } else { code };
         }
     } else if args.json {
-        let mut out = output::json_stdout();
-        writeln!(out, "{}", output::raw(&report.to_json()))?;
-        out.flush()?;
+        output::json(&report.to_json())?;
     } else {
         let mut out = output::stdout();
         let style = args.look.style();

@@ -6,6 +6,7 @@ use anyhow::Result;
 use tapline_session::schema;
 
 use crate::args::Described;
+use crate::ci::Kind;
 use crate::output;
 
 pub(crate) fn run(of: Described) -> Result<u8> {
@@ -13,7 +14,7 @@ pub(crate) fn run(of: Described) -> Result<u8> {
         Described::Report => schema::REPORT,
         Described::Steps => schema::STEPS,
     };
-    let mut out = output::json_stdout();
+    let mut out = output::stdout_for(Kind::Json);
     out.write_all(text.as_bytes())?;
     out.flush()?;
     Ok(0)

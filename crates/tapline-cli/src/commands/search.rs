@@ -33,10 +33,9 @@ pub(crate) fn run(args: &Search) -> Result<u8> {
         options.copies = Copies::found_by(move |path| kept.find(path));
     }
     let found = find(args, &query, &mut options, &redactor)?;
-    let mut out = if args.json { output::json_stdout() } else { output::stdout() };
+    let mut out = output::stdout();
     if args.json {
-        let json = print::json(&asked, args.sort, &found, &redactor);
-        writeln!(out, "{}", output::raw(&serde_json::to_string(&json)?))?;
+        output::json(&serde_json::to_string(&print::json(&asked, args.sort, &found, &redactor))?)?;
     } else if found.sessions.is_empty()
         && let Some(nothing) = archive::nothing_there(&args.path, "tapline search --path PATH WORDS")
     {

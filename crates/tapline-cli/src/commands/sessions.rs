@@ -40,9 +40,7 @@ pub(crate) fn run(args: &Sessions) -> Result<u8> {
     let all = found.len();
     found.truncate(args.limit.unwrap_or(usize::MAX));
     if args.json {
-        let mut out = output::json_stdout();
-        writeln!(out, "{}", output::raw(&list::json(&found, all).to_string()))?;
-        out.flush()?;
+        output::json(&list::json(&found, all).to_string())?;
         return Ok(0);
     }
     let shown: Vec<Shown> = found.iter().map(|session| Shown::of(session, &zone, filter.now)).collect();

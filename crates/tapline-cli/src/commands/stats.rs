@@ -32,10 +32,12 @@ pub(crate) fn run(args: &Stats) -> Result<u8> {
 }
 
 fn write(counted: &Counted, query: &Query, args: &Stats) -> Result<u8> {
-    let mut out = if args.json { output::json_stdout() } else { output::stdout() };
     if args.json {
-        writeln!(out, "{}", output::raw(&serde_json::to_string(counted)?))?;
-    } else if args.csv {
+        output::json(&serde_json::to_string(counted)?)?;
+        return Ok(0);
+    }
+    let mut out = output::stdout();
+    if args.csv {
         out.write_all(table::csv(counted, query.breakdown).as_bytes())?;
     } else {
         let width = output::is_terminal().then(|| output::size().0);

@@ -22,6 +22,7 @@ fn found(home: &Home, url: &str) -> (i32, Value) {
     let (code, out) = doctor(home, &["--json", "--engine", url]);
     let json: Value = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"));
     assert_eq!(json["ok"], code == 0, "{json}");
+    assert!(!out.trim_end().contains(char::is_control), "{out:?}");
     (code, json["findings"].clone())
 }
 
@@ -82,9 +83,11 @@ fn a_machine_that_sends_batches_to_workers_needs_no_agent() {
 #[test]
 fn the_workers_and_what_is_stored() {
     let (home, server) = (Home::new(), NatsServer::start());
+    // What others say steers no terminal, and is told as it is in JSON.
+    let name = "w\u{1b}[2J\u{9b}1";
     let mut command = Command::new(env!("CARGO_BIN_EXE_tapline"));
     command.env_clear().envs(home.environment()).env("TAPLINE_HOME", home.path("worker"));
-    command.args(["worker", "--name", "w1", "--jobs", "3", "--label", "gpu=yes", "--require", "repo=api"]);
+    command.args(["worker", "--name", name, "--jobs", "3", "--label", "gpu=yes", "--require", "repo=api"]);
     let (mut worker, _out, told) = started(command.args(["--engine", &server.url()]));
     let mut said = Vec::new();
     wait_until("a worker is there", || {
@@ -92,7 +95,7 @@ fn the_workers_and_what_is_stored() {
         said = findings["workers"]["workers"].as_array().unwrap().clone();
         !said.is_empty()
     });
-    let card = json!({ "name": "w1", "places": 3, "labels": ["gpu=yes"], "require": ["repo=api"], "tapline": env!("CARGO_PKG_VERSION") });
+    let card = json!({ "name": name, "places": 3, "labels": ["gpu=yes"], "require": ["repo=api"], "tapline": env!("CARGO_PKG_VERSION") });
     assert_eq!(said, [card]);
     let (code, findings) = found(&home, &server.url());
     assert_eq!((code, &findings["workers"]["places"]), (0, &json!(3)));
@@ -103,7 +106,7 @@ fn the_workers_and_what_is_stored() {
     }
     assert_eq!(findings["clock"]["broker_ahead_ms"], 0, "both have the clock of this machine");
     let (_, out) = doctor(&home, &["--engine", &server.url()]);
-    assert!(out.contains("✓ workers    1 worker with 3 places: w1 (3, gpu=yes)\n"), "{out}");
+    assert!(out.contains("✓ workers    1 worker with 3 places: w␛[2J<U+009B>1 (3, gpu=yes)\n"), "{out}");
     assert!(out.contains("✓ clock      the same here and at the broker\n"), "{out}");
     // A worker that was told to end says so, and is not counted any more.
     worker.signal("TERM");

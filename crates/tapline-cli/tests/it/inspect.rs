@@ -24,6 +24,18 @@ fn one_value_raw() {
 }
 
 #[test]
+fn json_has_escapes_for_what_steers_a_terminal() {
+    let result = "a\u{9b}2J\u{202e}b\u{7f}";
+    let stream =
+        format!("{{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"num_turns\":1,\"result\":\"{result}\"}}\n");
+    let ran = tapline_on(stream.as_bytes(), &["inspect", "--json"]);
+    assert!(ran.out.contains("\"answer\":\"a\\u009b2J\\u202eb\\u007f\""), "{}", ran.out);
+    let report: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!(report["answer"], result);
+    assert!(!ran.out.contains(['\u{9b}', '\u{202e}', '\u{7f}']), "{:?}", ran.out);
+}
+
+#[test]
 fn one_call_of_the_library_gives_the_same_report() {
     for path in streams() {
         let (of_library, ran) =

@@ -43,9 +43,7 @@ pub(super) fn run(args: &Forget) -> Result<u8> {
         let there: Vec<_> = there.iter().map(|path| path.to_string_lossy()).collect();
         let all =
             json!({ "sessions": ids, "files": files.len(), "copies": copies.len(), "there": there, "dry_run": args.dry_run });
-        let mut out = output::json_stdout();
-        writeln!(out, "{}", output::raw(&all.to_string()))?;
-        out.flush()?;
+        output::json(&all.to_string())?;
         return Ok(0);
     }
     if !args.quiet {

@@ -50,9 +50,7 @@ pub(super) fn run(args: &Keep) -> Result<u8> {
             "folder": kept.folder().to_string_lossy(), "new": report.new, "renewed": report.renewed, "healed": report.healed,
             "current": report.current, "bytes": report.bytes, "failed": failed, "left": report.left,
         });
-        let mut out = output::json_stdout();
-        writeln!(out, "{}", output::raw(&all.to_string()))?;
-        out.flush()?;
+        output::json(&all.to_string())?;
     } else if !args.quiet {
         let mut out = output::stdout();
         let copied = report.new + report.renewed;

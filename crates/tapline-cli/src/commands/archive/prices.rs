@@ -20,14 +20,14 @@ const CLASSES: [&str; 5] = ["input", "output", "cache read", "write 5m", "write 
 pub(crate) fn run(args: &PriceTable) -> Result<u8> {
     let own = prices::own(&args.prices)?;
     let all = Prices::embedded().clone().with(&own);
-    let mut out = if args.json { output::json_stdout() } else { output::stdout() };
     if args.json {
-        writeln!(out, "{}", as_json(&all))?;
+        output::json(&as_json(&all).to_string())?;
     } else {
+        let mut out = output::stdout();
         let width = if output::is_terminal() { output::size().0 } else { usize::MAX };
         out.write_all(render(&all, &own, width, args.look.style()).as_bytes())?;
+        out.flush()?;
     }
-    out.flush()?;
     Ok(0)
 }
 

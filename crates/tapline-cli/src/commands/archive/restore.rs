@@ -40,9 +40,7 @@ pub(super) fn run(args: &Restore) -> Result<u8> {
             "session": found.id, "restored": list(&restored.files), "there": list(&restored.there), "lost": list(&restored.lost),
             "failed": failed,
         });
-        let mut out = output::json_stdout();
-        writeln!(out, "{}", output::raw(&all.to_string()))?;
-        out.flush()?;
+        output::json(&all.to_string())?;
     } else if !args.quiet {
         let mut out = output::stdout();
         for path in &restored.files {

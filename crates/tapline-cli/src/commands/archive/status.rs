@@ -25,9 +25,7 @@ pub(super) fn run(args: &Status) -> Result<u8> {
     let lifetimes = lifetimes(&path_of);
     let status = status(&opened.index, &kept::kept()?, &archive::places(&[])?, &lifetimes)?;
     if args.json {
-        let mut out = output::json_stdout();
-        writeln!(out, "{}", output::raw(&as_json(&status, &lifetimes)?.to_string()))?;
-        out.flush()?;
+        output::json(&as_json(&status, &lifetimes)?.to_string())?;
         return Ok(0);
     }
     let mut out = output::stdout();

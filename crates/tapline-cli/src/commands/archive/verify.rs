@@ -17,7 +17,7 @@ pub(super) fn run(args: &Verify) -> Result<u8> {
     let mut counter = Counter::new("checking copies", args.quiet || args.json);
     let verified = kept.verify(&AtomicBool::new(false), |done, of| counter.show(done, of));
     counter.clear();
-    let mut out = if args.json { output::json_stdout() } else { output::stdout() };
+    let mut out = output::stdout();
     if args.json {
         let bad = verified.bad.iter().map(|bad| {
             json!({
@@ -30,7 +30,7 @@ pub(super) fn run(args: &Verify) -> Result<u8> {
             "folder": kept.folder().to_string_lossy(), "whole": verified.whole, "bytes": verified.bytes,
             "damaged": bad.collect::<Vec<_>>(), "aside": aside.collect::<Vec<_>>(),
         });
-        writeln!(out, "{}", output::raw(&all.to_string()))?;
+        output::json(&all.to_string())?;
     } else {
         for bad in &verified.bad {
             let what = if bad.can_heal {

@@ -83,7 +83,7 @@ pub(super) async fn conclude(
     match (args.shown.get.as_slice(), plan.format) {
         ([], RunFormat::Text) => show.answer(report.answer.as_deref().filter(|_| failure.is_none())),
         ([], RunFormat::Json) => show.line(&output::raw(&show.outputs.document(&report)), Kind::Json),
-        ([], RunFormat::Report | RunFormat::Steps) => show.line(&output::raw(&report.to_json()), Kind::Json),
+        ([], RunFormat::Report | RunFormat::Steps) => show.line(&output::escaped(&report.to_json()), Kind::Json),
         ([], RunFormat::Live | RunFormat::Lines | RunFormat::StreamJson | RunFormat::Quiet) => {}
         (paths, _) => code = print_values(&report, paths, code, show),
     }

@@ -92,14 +92,13 @@ pub(super) fn read(archive: &Archive, prices: &Prices, session: &str) -> Result<
 pub(super) fn write(explained: &Explained, query: &Query, args: &Stats) -> Result<u8> {
     let Explained { about, lines, .. } = explained;
     let (cost, computed) = (explained.cost, explained.computed);
-    let mut out = if args.json { output::json_stdout() } else { output::stdout() };
     if args.json {
         let requests: Vec<_> = lines.iter().map(as_json).collect();
         let all = json!({"session": about.id, "cost_usd": cost.usd(), "computed_usd": computed.usd(), "forked_from": about.forked_from, "requests": requests});
-        writeln!(out, "{}", output::raw(&all.to_string()))?;
-        out.flush()?;
+        output::json(&all.to_string())?;
         return Ok(0);
     }
+    let mut out = output::stdout();
     writeln!(out, "{}  {}", one_line(&about.id), one_line(&about.title))?;
     if let Some(parent) = &about.forked_from {
         writeln!(out, "Forked from {}. What was spent before counts there.", one_line(parent))?;
