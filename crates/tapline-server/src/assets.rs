@@ -18,8 +18,8 @@ macro_rules! assets {
 }
 
 assets! {
-    "api.js" "asked.js" "choices.js" "conversation.js" "costs.js" "dom.js" "filter.js" "format.js" "help.js" "icon.svg" "main.js" "panel.js" "question.js" "row.js"
-    "session.js" "sessions.js" "signin.js" "still.js" "store.js" "style.css" "timeline.js" "virtual.js"
+    "api.js" "asked.js" "choices.js" "conversation.js" "costs.js" "dom.js" "filter.js" "format.js" "help.js" "icon.svg" "main.js" "panel.js" "question.js" "rights.js"
+    "row.js" "session.js" "sessions.js" "signin.js" "still.js" "store.js" "style.css" "timeline.js" "virtual.js"
 }
 
 /// The style of steps, which exported pages have, too.

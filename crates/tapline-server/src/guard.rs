@@ -80,15 +80,15 @@ impl Guard {
         format!("{}={}; HttpOnly; SameSite=Strict; Path=/", self.cookie_name, cookie.text())
     }
 
-    /// Refuses a request that must not be answered.
-    pub(crate) fn check(&self, parts: &Parts, access: Access) -> Result<(), ApiError> {
+    /// Refuses a request that must not be answered. Returns what whoever asks may do, where that matters.
+    pub(crate) fn check(&self, parts: &Parts, access: Access) -> Result<&[Right], ApiError> {
         self.check_host(parts)?;
         if access == Access::Open || access == Access::Page && is_followed(parts) {
-            return Ok(());
+            return Ok(&[]);
         }
         self.check_origin(&parts.headers)?;
         if access == Access::Page {
-            return Ok(());
+            return Ok(&[]);
         }
         let rights = self.rights(parts)?;
         match access {
@@ -99,7 +99,7 @@ impl Guard {
                 );
                 Err(ApiError::new(StatusCode::FORBIDDEN, "no-right", message))
             }
-            _ => Ok(()),
+            _ => Ok(rights),
         }
     }
 

@@ -14,7 +14,7 @@ use crate::api::{archive, control, events, openapi, push, sessions, system};
 use crate::app::App;
 use crate::error::{self, ApiError};
 use crate::guard::{self, Access};
-use crate::tokens::Right;
+use crate::tokens::{Right, Rights};
 
 /// A route: its method, its path, who may ask, and who answers.
 type Route = (&'static str, &'static str, Access, MethodRouter<Arc<App>>);
@@ -74,13 +74,15 @@ pub(crate) fn router(app: &Arc<App>) -> Router {
 
 /// Checks a request, and seals the answer.
 async fn guarded(State((app, access)): State<(Arc<App>, Accesses)>, request: Request, next: Next) -> Response {
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
     let route = parts.extensions.get::<MatchedPath>().map(MatchedPath::as_str);
     let access = route.and_then(|route| access.get(route)).copied().unwrap_or(Access::Known);
-    let path = parts.uri.path();
-    let is_for_programs = path.starts_with("/api/") || path == "/metrics";
-    let mut response = match app.guard.check(&parts, access) {
-        Ok(()) => next.run(Request::from_parts(parts, body)).await,
+    let is_for_programs = parts.uri.path().starts_with("/api/") || parts.uri.path() == "/metrics";
+    let mut response = match app.guard.check(&parts, access).map(Rights::of) {
+        Ok(rights) => {
+            parts.extensions.insert(rights);
+            next.run(Request::from_parts(parts, body)).await
+        }
         Err(error) => error.into_response(),
     };
     if is_for_programs {

@@ -1,5 +1,7 @@
 //! Tokens of programs, and what each may do: the token file has a line for each.
 
+use serde::Serialize;
+
 use crate::secret::Secret;
 
 /// What somebody may do.
@@ -24,6 +26,17 @@ impl Right {
             Self::Read => "read",
             Self::Control => "control",
         }
+    }
+}
+
+/// What whoever asks may do, in words.
+#[derive(Clone, Debug, Serialize)]
+#[serde(transparent)]
+pub(crate) struct Rights(Vec<&'static str>);
+
+impl Rights {
+    pub(crate) fn of(rights: &[Right]) -> Self {
+        Self(rights.iter().map(|right| right.name()).collect())
     }
 }
 

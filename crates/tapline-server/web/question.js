@@ -8,6 +8,7 @@ import { answersOf, choices, forget } from './choices.js';
 import { h, update } from './dom.js';
 import { bytes, lasting, whole } from './format.js';
 import { unsettle } from './still.js';
+import { answerElsewhere, takesControl } from './rights.js';
 
 /** A key does not answer what appeared just before it was pressed: it was meant for something else. */
 const UNSEEN = 400;
@@ -59,7 +60,7 @@ function draw(place) {
   update(place, question && questionCard(row, question, place, keys, known, done));
   if (question && known.text) fill(place, key, known.text);
   // What is under the pointer now is not what was there.
-  const stage = !question ? '' : `${key} ${done ?? ''} ${reasons.has(key)} ${Boolean(known.text)} ${row.controllable}`;
+  const stage = !question ? '' : `${key} ${done ?? ''} ${reasons.has(key)} ${Boolean(known.text)} ${takesControl(row)}`;
   if (stage !== last.stage) unsettle(place.closest('.row, .talk') ?? place);
   last.stage = stage;
 }
@@ -102,7 +103,7 @@ function questionCard(row, question, place, keys, text, done) {
     : h('div', { class: 'ask-wait', 'data-key': 'wait' }, text.reading ? 'Reading what it asks …' : h('button', { type: 'button', class: 'show', onclick: show }, text.problem ? `${text.problem} Try again` : `Show all of it (${bytes(question.size)})`));
   return h('div', { class: 'ask', 'data-key': known, role: 'group', 'aria-label': `Question: ${tool}` }, what, body,
     done ? h('p', { class: 'ask-done', role: 'status' }, done)
-      : !row.controllable ? h('p', { class: 'ask-done' }, 'Answer it where this session runs.')
+      : !takesControl(row) ? h('p', { class: 'ask-done' }, answerElsewhere(row))
         : reasons.has(known) ? reasonForm(row, question, place) : buttons(row, question, place, keys, text.text),
     !done && problem && h('p', { class: 'ask-problem', role: 'alert' }, problem));
 }
@@ -214,7 +215,7 @@ async function answer(row, question, place, decision, more = {}) {
  */
 export function answerKey(key, row, inside) {
   const question = row?.questions[0];
-  if (!row || !question || !row.controllable || question.answered || !['y', 'n', 'w'].includes(key)) return false;
+  if (!row || !question || !takesControl(row) || question.answered || !['y', 'n', 'w'].includes(key)) return false;
   const place = /** @type {HTMLElement | null} */ (inside?.querySelector('.ask')?.parentElement ?? null);
   const since = seen.get(name(row, question));
   if (!place || since === undefined || performance.now() - since < UNSEEN) return true;

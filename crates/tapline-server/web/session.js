@@ -8,6 +8,7 @@ import { copy, h, put, update, visible } from './dom.js';
 import { exactTime, isLive, resumeCommand, stateWord, titleOf, when, whereabouts, whole } from './format.js';
 import { drawPanel, panelLine } from './panel.js';
 import { answerKey, showQuestion } from './question.js';
+import { noteRights, takesControl } from './rights.js';
 import { nowOf } from './row.js';
 
 /** How often the panel's numbers are read again while things happen. */
@@ -98,7 +99,7 @@ export class SessionView {
     const session = await get(sessionPath(this.id), this.ending.signal);
     if (this.closed) return;
     this.session = session;
-    this.store.control = session.control;
+    this.store.control = noteRights(session);
     this.draw(session);
     this.talk.end(session.ending);
     drawPanel(this.panel, session, (step) => this.jump(step));
@@ -166,7 +167,7 @@ export class SessionView {
           session.started_at && h('span', { class: 'started', title: exactTime(session.started_at) }, `started ${when(session.started_at)}`),
           session.questions.length === 0 && h('span', { class: 'session-now' }, ...now))),
       // A chat goes on after its turn; only a turn can be interrupted.
-      session.controllable && h('div', { class: 'session-actions' },
+      takesControl(session) && h('div', { class: 'session-actions' },
         isLive(session) && h('button', { type: 'button', onclick: () => this.act('interrupt') }, 'Interrupt'),
         h('button', { type: 'button', class: 'danger', onclick: () => this.confirmStop() }, 'Stop')));
     update(this.more, panelLine(session));
@@ -182,7 +183,7 @@ export class SessionView {
 
   /** @param {Session} session */
   drawComposer(session) {
-    const wanted = session.controllable && session.messages;
+    const wanted = takesControl(session) && session.messages;
     // It stands below the buttons of a question, which do not move while it is open.
     if (wanted === Boolean(this.composer) || (this.drawn && session.questions.length > 0)) return;
     this.composer?.remove();

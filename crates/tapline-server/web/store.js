@@ -3,6 +3,7 @@
 /** @import { Row, SessionsPage } from './types' */
 import { Stream, get } from './api.js';
 import { framed } from './dom.js';
+import { noteRights } from './rights.js';
 
 /** How many rows one request asks for. */
 const PAGE = 500;
@@ -59,7 +60,7 @@ export class Store {
         /** @type {SessionsPage} */
         const page = await get(`/api/v1/sessions?limit=${PAGE}${after && `&after=${encodeURIComponent(after)}`}`);
         if (round !== this.round) return;
-        this.control = page.control;
+        this.control = noteRights(page);
         for (const row of page.sessions) {
           seen.add(row.id);
           this.rows.set(row.id, row);

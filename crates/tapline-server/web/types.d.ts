@@ -30,14 +30,14 @@ export interface Row {
   /** The names of the recordings of its earlier runs, the oldest first. */
   earlier?: string[];
 }
-/** `control`: whether runs may be controlled from here. */
-export interface SessionsPage { sessions: Row[]; next: string | null; event_id: number; control: boolean }
+/** `control`: whether the server lets runs be controlled from here. `rights`: what this browser may do. */
+export interface SessionsPage { sessions: Row[]; next: string | null; event_id: number; control: boolean; rights: string[] }
 
 export interface Turn { n: number; started_at: string | null; duration_ms: number | null; cost_usd: number | null; tokens: Tokens }
 export interface SubAgent { id: string; parent: string | null; name: string; state: string; first_step: number | null }
 export interface Span { step: number; name: string; start: string; end: string | null; agent: string | null }
 /** One session with what the side panel shows. `ending`: the verdict as markup, once the run has ended. */
-export interface Session extends Row { turns: Turn[]; agents: SubAgent[]; spans: Span[]; resume: string[]; verdict: unknown; ending: string; control: boolean }
+export interface Session extends Row { turns: Turn[]; agents: SubAgent[]; spans: Span[]; resume: string[]; verdict: unknown; ending: string; control: boolean; rights: string[] }
 
 export interface Step { n: number; kind: string; time: string | null; agent: string | null; html: string }
 export interface StepsPage { total: number; steps: Step[]; event_id: number }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::extract::{Path, Query, State};
+use axum::extract::{Extension, Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
@@ -14,6 +14,7 @@ use crate::app::{App, Shared, blocking};
 use crate::error::ApiError;
 use crate::hub::{Live, locked};
 use crate::row::{Details, Row};
+use crate::tokens::Rights;
 use crate::watch::{GRACE, MOST, make_room_for_reader};
 
 /// How many sessions a page of the list has, unless the client says otherwise, and at most.
@@ -39,10 +40,16 @@ struct List<'r> {
     event_id: u64,
     /// Whether runs may be controlled from here.
     control: bool,
+    /// What whoever asks may do.
+    rights: Rights,
 }
 
 /// Lists sessions.
-pub(crate) async fn list(State(app): Shared, Query(query): Query<ListQuery>) -> Result<Response, ApiError> {
+pub(crate) async fn list(
+    State(app): Shared,
+    Extension(rights): Extension<Rights>,
+    Query(query): Query<ListQuery>,
+) -> Result<Response, ApiError> {
     let wanted = query.state.as_deref().filter(|state| !state.is_empty()).map(state_named).transpose()?;
     let after: usize = match query.after.as_deref().filter(|after| !after.is_empty()) {
         None => 0,
@@ -58,7 +65,7 @@ pub(crate) async fn list(State(app): Shared, Query(query): Query<ListQuery>) -> 
         let mut found = rows.iter().map(|row| &**row).filter(takes).skip(after);
         let sessions: Vec<&Row> = found.by_ref().take(limit).collect();
         let next = found.next().map(|_| (after + sessions.len()).to_string());
-        json(&List { sessions, next, event_id, control: app.controls.is_allowed })
+        json(&List { sessions, next, event_id, control: app.controls.is_allowed, rights })
     })
     .await
 }
@@ -109,10 +116,16 @@ struct One<'r> {
     resume: Vec<String>,
     /// Whether runs may be controlled from here.
     control: bool,
+    /// What whoever asks may do.
+    rights: Rights,
 }
 
 /// Says everything about one session but its steps.
-pub(crate) async fn one(State(app): Shared, Path(id): Path<String>) -> Result<Response, ApiError> {
+pub(crate) async fn one(
+    State(app): Shared,
+    Extension(rights): Extension<Rights>,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
     let live = opened(&app, id).await?;
     let resume = app.resume;
     blocking(move || {
@@ -126,7 +139,7 @@ pub(crate) async fn one(State(app): Shared, Path(id): Path<String>) -> Result<Re
         let id = follower.session().or(is_transcript.then_some(row.id.as_str()));
         let resume = resume.zip(id).map(|(resume, id)| resume(&row.agent, id)).unwrap_or_default();
         drop(follower);
-        json(&One { row: &row, details, resume, control: app.controls.is_allowed })
+        json(&One { row: &row, details, resume, control: app.controls.is_allowed, rights })
     })
     .await
 }

@@ -86,6 +86,27 @@ fn a_token_may_do_what_its_line_says_and_nothing_else() {
 }
 
 #[test]
+fn whoever_asks_is_told_what_they_may_do() {
+    let stage = stage();
+    let push = stage.ask("POST", "/api/v1/ingest/run", &[("Authorization", &format!("Bearer {}", TOKENS[0].0))], b"{}\n");
+    assert_eq!(push.status, 200, "{push:?}");
+    for (token, rights) in TOKENS.iter().filter(|(_, rights)| rights.contains(&"read")) {
+        let mut run = String::new();
+        let is_listed = tapline_testkit::eventually(|| {
+            let list =
+                stage.ask("GET", "/api/v1/sessions", &[("Authorization", &format!("Bearer {token}"))], b"").json().unwrap();
+            assert_eq!(list["rights"], serde_json::json!(rights), "{list}");
+            run = list["sessions"][0]["id"].as_str().unwrap_or_default().to_owned();
+            !run.is_empty()
+        });
+        assert!(is_listed, "{rights:?}");
+        let path = format!("/api/v1/sessions/{run}");
+        let one = stage.ask("GET", &path, &[("Authorization", &format!("Bearer {token}"))], b"").json().unwrap();
+        assert_eq!(one["rights"], serde_json::json!(rights), "{one}");
+    }
+}
+
+#[test]
 fn what_is_refused_is_not_done() {
     let stage = stage();
     let push = |token: &str| stage.ask("POST", "/api/v1/ingest/run", &[("Authorization", &format!("Bearer {token}"))], b"{}\n");

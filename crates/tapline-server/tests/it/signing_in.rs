@@ -67,7 +67,9 @@ fn a_token_that_is_pasted_becomes_a_cookie_with_its_rights() {
     let ask =
         |method: &str, path: &str, cookie: &str| stage.ask(method, path, &[("Cookie", cookie), ("Origin", &own)], b"{}\n");
     for cookie in [&reader, &all] {
-        assert_eq!(ask("GET", "/api/v1/sessions", cookie).status, 200);
+        let told = ask("GET", "/api/v1/sessions", cookie).json().unwrap();
+        let rights = if *cookie == reader { vec!["read"] } else { vec!["push", "read", "control"] };
+        assert_eq!(told["rights"], serde_json::json!(rights));
         // It is no token.
         let (_, value) = cookie.split_once('=').unwrap();
         let asked = stage.ask("GET", "/api/v1/sessions", &[("Authorization", &format!("Bearer {value}"))], b"");

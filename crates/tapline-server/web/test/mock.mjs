@@ -55,6 +55,7 @@ export class Mock {
     { project: 'billing-api', limit_usd: 40, spent_usd: 11.2, period: 'month', level: 'fine', message: null },
   ];
   control = true;
+  rights = ['push', 'read', 'control'];
   /** What single sessions say otherwise than the others. */
   details = new Map();
   unknownModels = [];
@@ -199,7 +200,7 @@ export class Mock {
     const order = (row) => ['waiting', 'running', 'limited', 'silent'].includes(row.state.kind) ? 0 : 1;
     const all = [...this.rows.values()].sort((a, b) => order(a) - order(b) || (a.updated_at < b.updated_at ? 1 : -1));
     const from = Number(query.get('after') ?? 0), limit = Math.min(500, Number(query.get('limit') ?? 100));
-    return { sessions: all.slice(from, from + limit), next: from + limit < all.length ? String(from + limit) : null, event_id: this.list.last, control: this.control };
+    return { sessions: all.slice(from, from + limit), next: from + limit < all.length ? String(from + limit) : null, event_id: this.list.last, control: this.control, rights: this.rights };
   }
 
   total(id) {
@@ -217,7 +218,7 @@ export class Mock {
     const demo = row.id === 'asks', big = row.id === 'big';
     const turn = (n) => ({ n: n - 1, started_at: time(n * 60), duration_ms: 8000 + ((n * 7919) % 60_000), cost_usd: ((n * 37) % 50) / 100 + 0.02, tokens: row.tokens });
     return {
-      ...row, control: this.control, verdict: null, ending: '', resume: ['claude', '--resume', row.id === 'evil' ? "it's; $(rm -rf /)" : 'fbb02d28-0c1e-4d0a-9b57'],
+      ...row, control: this.control, rights: this.rights, verdict: null, ending: '', resume: ['claude', '--resume', row.id === 'evil' ? "it's; $(rm -rf /)" : 'fbb02d28-0c1e-4d0a-9b57'],
       turns: Array.from({ length: demo ? 5 : big ? 60 : 2 }, (_, n) => turn(n + 1)),
       agents: demo ? [{ id: 'sub1', parent: null, name: 'find who calls month_end()', state: 'finished', first_step: 5 }, { id: 'sub2', parent: 'sub1', name: 'read the callers', state: 'running', first_step: 6 }] : [],
       spans: big ? Array.from({ length: 3000 }, (_, n) => ({ step: n * 33, name: 'Read', start: time(n * 2), end: time(n * 2 + 1), agent: null }))

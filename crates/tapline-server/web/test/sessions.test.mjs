@@ -105,6 +105,21 @@ test('what cannot be controlled from here says where to answer', async (t) => {
   assert.equal(await ask.getByRole('button').count(), 0);
 });
 
+test('who may only look has no buttons, and is told why', async (t) => {
+  const prepare = (mock) => { mock.rights = ['read']; };
+  const { mock, page } = await open(t, { prepare });
+  const ask = rowOf(page, 'Make the failing').locator('.ask');
+  await ask.getByText('Your token may only look.').waitFor();
+  assert.equal(await ask.getByRole('button').count(), 0);
+  await page.keyboard.press('j');
+  await page.keyboard.press('n');
+  const one = await open(t, { path: '/sessions/asks', prepare });
+  await one.page.locator('.asked').getByText('Your token may only look.').waitFor();
+  for (const name of ['Stop', 'Interrupt', 'Allow once']) assert.equal(await one.page.getByRole('button', { name }).count(), 0);
+  assert.equal(await one.page.getByLabel('Message to the agent').count(), 0);
+  assert.deepEqual([...mock.posts, ...one.mock.posts], []);
+});
+
 test('words and states filter as they are typed, and the address remembers them', async (t) => {
   const { mock, page } = await open(t, { old: 300 });
   await rowOf(page, 'Upgrade axum').waitFor();
