@@ -18,7 +18,7 @@ use tokio::io::AsyncReadExt as _;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::bucket::{Bucket, Found, NEW, PAUSE, written};
+use super::bucket::{Bucket, Found, PAUSE, written};
 use super::connect::{Broker, BrokerError, chunk_size, most_bytes};
 use super::trouble::{Trouble, causes};
 use super::{made, names};
@@ -223,7 +223,11 @@ impl Queue {
                 Err(error) => self.trouble.is("make a queue", &error).await,
             }
         }
-        self.classes.swap(&name, &written(class), NEW).await;
+        // Nobody finds a queue by a note that cannot be read.
+        let note = self.classes.get_or_empty::<Class>(&name).await;
+        if note.value.name() != name {
+            self.classes.swap(&name, &written(class), note.revision).await;
+        }
         self.trouble.over("make a queue");
     }
 
@@ -330,13 +334,9 @@ impl Queue {
             return;
         }
         loop {
-            let before: Option<Found<AccountLimit>> = self.limits.get(&key).await;
-            let lasts = |before: &Found<AccountLimit>| before.value.until >= limit.until && is_sound(&before.value, now);
-            if before.as_ref().is_some_and(lasts) {
-                return;
-            }
-            let revision = before.map_or(NEW, |before| before.revision);
-            if self.limits.swap(&key, &written(limit), revision).await {
+            let before: Found<Option<AccountLimit>> = self.limits.get_or_empty(&key).await;
+            let lasts = |before: &AccountLimit| before.until >= limit.until && is_sound(before, now);
+            if before.value.as_ref().is_some_and(lasts) || self.limits.swap(&key, &written(limit), before.revision).await {
                 return;
             }
         }

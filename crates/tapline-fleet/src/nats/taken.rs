@@ -140,7 +140,7 @@ impl Taken {
             queue.outcomes.bytes(key),
             queue.control.get::<Control>(&batch_key),
             queue.limit(&job.account, unix_now()),
-            queue.runs.get::<RunOf>(&job_key),
+            queue.runs.get_or_empty::<RunOf>(&job_key),
         );
         if outcome.is_some() {
             return Done::Stored;
@@ -154,20 +154,18 @@ impl Taken {
         if let Some(limit) = limit {
             return self.back(&batch, &name, LIMIT, until(limit.until));
         }
-        if let Some(run) = run.as_ref().filter(|run| run.value.order == order.order)
-            && shared.is_made_elsewhere(&run.value, self.ack_wait).await
-        {
+        if run.value.order == order.order && shared.is_made_elsewhere(&run.value, self.ack_wait).await {
             return Done::GivenBack(ELSEWHERE, (self.ack_wait / 3).min(LIMITED));
         }
         if shared.fitness.rest(class.agent()).is_some() {
             return self.back(&batch, &name, UNFIT, Duration::ZERO);
         }
-        if let Some(run) = run.as_ref().filter(|run| run.value.unable.get(&shared.id) == Some(&order.order))
+        if run.value.unable.get(&shared.id) == Some(&order.order)
             && shared.are_others_able(&run.value, order.order, &class).await
         {
             return Done::GivenBack(UNFIT, LIMITED);
         }
-        let attempt = match self.attempt(&order, job, run.as_ref()).await {
+        let attempt = match self.attempt(&order, job, &run.value).await {
             Ok(attempt) => attempt,
             Err(result) => {
                 let why = result.error.clone().unwrap_or_default();
@@ -236,8 +234,7 @@ impl Taken {
     }
 
     /// The run to be made, or the result of a job that does not go on.
-    async fn attempt(&self, order: &Order, job: Job, run: Option<&Found<RunOf>>) -> Result<Attempt, Box<JobResult>> {
-        let last = run.map(|run| run.value.clone()).unwrap_or_default();
+    async fn attempt(&self, order: &Order, job: Job, last: &RunOf) -> Result<Attempt, Box<JobResult>> {
         if last.attempt >= MOST_RUNS {
             let why = self.named(&format!("the broker says that it had {} runs, which cannot be", last.attempt));
             return Err(Box::new(JobResult::not_started(&job.name, &job.step, why, exit::USAGE)));
@@ -258,7 +255,10 @@ impl Taken {
             was_cut_off && is_mine,
         );
         let fails = was_cut_off && !is_mine && job.cut_off == CutOff::Fail;
-        let attempt = Attempt { job, number: last.attempt + 1, recording: before.recording.clone(), before };
+        // The note of a run that was made here may be lost.
+        let is_free = |number: &u64| !attempt_folder(before.recording.clone(), *number).exists();
+        let number = (last.attempt + 1..).find(is_free).unwrap_or(MOST_RUNS);
+        let attempt = Attempt { job, number, recording: before.recording.clone(), before };
         if fails { Err(Box::new(JobResult { recording: None, ..work::given_up(&attempt) })) } else { Ok(attempt) }
     }
 
@@ -275,7 +275,7 @@ impl Taken {
         key: &str,
         order: &Order,
         attempt: Attempt,
-        run: Option<Found<RunOf>>,
+        run: Found<RunOf>,
         stop: watch::Receiver<u32>,
     ) -> Result<(Made, RunOf), Done> {
         let (shared, queue) = (&self.shared, &self.shared.queue);
@@ -288,13 +288,13 @@ impl Taken {
         let (news, told) = mpsc::unbounded_channel();
         let told = tokio::spawn(tell(Arc::clone(shared), order.batch.clone(), told));
         let (stops, stopped) = watch::channel(0);
-        let is_second = run.as_ref().is_some_and(|run| run.value.order == order.order && !run.value.given_back);
+        let is_second = run.value.order == order.order && !run.value.given_back;
         let ended = ended_elsewhere(Arc::clone(shared), key.to_owned(), is_second);
         let stopping = Following::of(stop_with(names::token(&order.batch), shared.stopped.subscribe(), stop, ended, stops));
         let watch = Watch { news, doing: order.doing, stop: stopped };
         let (number, account, name) = (attempt.number, attempt.job.account.clone(), attempt.job.name.clone());
         let (agent, first) = (attempt.job.agent, attempt.recording.clone());
-        let (revision, last) = run.map_or((NEW, RunOf::default()), |run| (run.revision, run.value));
+        let (revision, last) = (run.revision, run.value);
         let note = RunOf {
             order: order.order,
             attempt: number,

@@ -26,7 +26,7 @@ pub(crate) async fn context(server: &NatsServer) -> Context {
 }
 
 /// Waits until so many jobs are on the queue.
-async fn jobs_on_queue(context: &Context, count: u64) {
+pub(crate) async fn jobs_on_queue(context: &Context, count: u64) {
     let is_so = async || context.get_stream("TAPLINE_JOBS").await.is_ok_and(|jobs| jobs.cached_info().state.messages == count);
     wait_until_async("so many jobs are on the queue", is_so).await;
 }

@@ -17,6 +17,8 @@ mod expired_credentials;
 #[cfg(test)]
 mod killed_processes;
 #[cfg(test)]
+mod lost_state;
+#[cfg(test)]
 mod machine;
 #[cfg(test)]
 mod many_jobs;

@@ -1,0 +1,58 @@
+//! What somebody deleted or spoiled on the broker while a batch runs: nothing hangs because of it.
+
+use std::time::SystemTime;
+
+use async_nats::jetstream::Context;
+use futures_util::StreamExt as _;
+use tapline_testkit::nats::NatsServer;
+use tapline_testkit::wait_until;
+
+use crate::broker_away::{context, jobs_on_queue};
+use crate::crew::Crew;
+use crate::machine::runtime;
+
+/// Puts a text in the place of each value of a bucket.
+async fn spoil(context: &Context, bucket: &str) {
+    let values = context.get_key_value(bucket).await.unwrap();
+    let keys: Vec<String> = values.keys().await.unwrap().map(Result::unwrap).collect().await;
+    assert!(!keys.is_empty(), "{bucket} has values");
+    for key in keys {
+        values.put(key, "no JSON {".into()).await.unwrap();
+    }
+}
+
+#[test]
+fn notes_on_the_broker_that_cannot_be_read_hold_up_nothing() {
+    let server = NatsServer::start();
+    let crew = Crew::new(&server);
+    let first = crew.worker("w1", 1);
+    let go = crew.path("go");
+    let text = format!("[[job]]\nname = \"a\"\nprompt = \"wait a {}\"\n", go.display());
+    let ran = crew.run_while(
+        &text,
+        |_| {},
+        |_| {
+            wait_until("it runs", || crew.noted("a", "began").len() == 1);
+            // The run goes on elsewhere.
+            first.stop(2);
+            runtime().block_on(async {
+                let context = context(&server).await;
+                jobs_on_queue(&context, 1).await;
+                for bucket in ["tapline-runs", "tapline-classes"] {
+                    spoil(&context, bucket).await;
+                }
+                let limits = context.get_key_value("tapline-limits").await.unwrap();
+                limits.put("shared", "no JSON {".into()).await.unwrap();
+            });
+            std::fs::write(&go, "").unwrap();
+            // The recording of the first run is here. Another batch makes the class known again.
+            let second = crew.worker("w1", 1);
+            let until = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() + 2;
+            let limited = format!("[[job]]\nname = \"b\"\naccount = \"shared\"\nprompt = \"limit b {until}\"\n");
+            assert_eq!(Crew::new(&server).run(&limited, |_| {}).outcomes(), [("b", "failure")]);
+            wait_until("it has ended", || crew.ended().len() == 1);
+            drop(second);
+        },
+    );
+    assert_eq!(ran.outcomes(), [("a", "success")], "{:?}", ran.end.results);
+}
