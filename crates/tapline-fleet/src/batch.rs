@@ -112,6 +112,8 @@ pub struct Batch<E> {
     doing: bool,
     events: mpsc::UnboundedSender<BatchNews>,
     stop: watch::Receiver<u32>,
+    /// How far its runs are to be stopped: as somebody asked, or because the batch cannot go on.
+    stops: Arc<watch::Sender<u32>>,
     shared: SharedLimits,
     /// Limits that other batches told of. People are told if jobs wait.
     untold: Vec<AccountLimit>,
@@ -152,6 +154,7 @@ impl<E: Engine> Batch<E> {
             doing: options.doing,
             events,
             stop,
+            stops: Arc::default(),
         }
     }
 
@@ -170,12 +173,19 @@ impl<E: Engine> Batch<E> {
         let (news, mut told) = mpsc::unbounded_channel();
         self.engine.listen(news.clone()).await;
         let mut tasks = JoinSet::new();
-        let (mut failed, mut listens) = (None, true);
+        // They end with this.
+        let mut stopping_runs = JoinSet::new();
+        stopping_runs.spawn(pass_on(self.stop.clone(), Arc::clone(&self.stops)));
+        let (mut failed, mut listens, mut gives_up) = (None, true, false);
         let mut halting = None;
         loop {
             if halting.is_none() && self.state.halt().is_some() && !tasks.is_empty() {
                 let engine = Arc::clone(&self.engine);
                 halting = Some(tokio::spawn(async move { engine.halt().await }));
+            }
+            if failed.is_some() && !std::mem::replace(&mut gives_up, true) {
+                // Nothing can be noted any more. What its runs did is found when the batch goes on.
+                stopping_runs.spawn(stop_more_and_more(Arc::clone(&self.stops)));
             }
             let stopping = *self.stop.borrow_and_update() > 0 || failed.is_some();
             let wake = if stopping {
@@ -195,13 +205,11 @@ impl<E: Engine> Batch<E> {
                     let ended = ended.unwrap_or_else(|panic| (String::new(), Err(EngineError::Lost(panic.to_string()))));
                     // What was told before the end comes before it.
                     while let Ok(news) = told.try_recv() {
-                        self.hear(news).await.unwrap_or_else(|error| failed = Some(error));
+                        failed = failed.or(self.hear(news).await.err());
                     }
-                    if let Err(error) = self.ended(ended) {
-                        failed = Some(error);
-                    }
+                    failed = failed.or(self.ended(ended).err());
                 }
-                Some(news) = told.recv() => self.hear(news).await.unwrap_or_else(|error| failed = Some(error)),
+                Some(news) = told.recv() => failed = failed.or(self.hear(news).await.err()),
                 () = pause(wake) => {}
                 changed = self.stop.changed(), if listens => listens = changed.is_ok(),
             }
@@ -264,7 +272,7 @@ impl<E: Engine> Batch<E> {
         self.state.start(&name);
         self.changed = true;
         self.tell(BatchNews::Started { job: name.clone(), attempt: number });
-        let watch = Watch { news: news.clone(), doing: self.doing, stop: self.stop.clone() };
+        let watch = Watch { news: news.clone(), doing: self.doing, stop: self.stops.subscribe() };
         let engine = Arc::clone(&self.engine);
         let attempt = Attempt { job, number, recording, before };
         tasks.spawn(async move { (name, engine.run(attempt, watch).await) });
@@ -359,6 +367,31 @@ impl<E: Engine> Batch<E> {
     }
 }
 
+/// Stops runs as far as somebody asks.
+async fn pass_on(mut asked: watch::Receiver<u32>, stops: Arc<watch::Sender<u32>>) {
+    loop {
+        raise(&stops, *asked.borrow_and_update());
+        if asked.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Stops runs, ever more decidedly.
+async fn stop_more_and_more(stops: Arc<watch::Sender<u32>>) {
+    for level in 1..=3 {
+        raise(&stops, level);
+        tokio::time::sleep(ENDS).await;
+    }
+}
+
+fn raise(stops: &watch::Sender<u32>, level: u32) {
+    stops.send_if_modified(|now| std::mem::replace(now, level.max(*now)) < level);
+}
+
+/// How long runs have to end when the batch cannot go on, before they are stopped more decidedly.
+const ENDS: Duration = Duration::from_secs(15);
+
 /// A job's name, and how its run ended.
 type Ended = (String, Result<Attempted, EngineError>);
 
@@ -368,5 +401,58 @@ async fn pause(until: Option<i64>) {
         Some(until) if until <= unix_now() => {}
         Some(_) => tokio::time::sleep(Duration::from_secs(1)).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::io;
+
+    use tapline_testkit::TempFolder;
+
+    use super::*;
+    use crate::plan::RunsOn;
+
+    /// An engine with a full disk. Its runs end only when they are stopped as often as their jobs' names say.
+    struct Full;
+
+    impl Engine for Full {
+        async fn keep(&self, _: BatchNote) -> Result<(), EngineError> {
+            Err(EngineError::Keep(io::ErrorKind::StorageFull.into()))
+        }
+
+        async fn run(&self, attempt: Attempt, mut watch: Watch) -> Result<Attempted, EngineError> {
+            let stops: u32 = attempt.job.name.trim_start_matches('j').parse().unwrap();
+            let _ = watch.stop.wait_for(|level| *level >= stops).await;
+            if stops == 0 {
+                return Err(EngineError::Keep(io::ErrorKind::StorageFull.into()));
+            }
+            Ok(Attempted { begun: None, end: AttemptEnd::CutOff })
+        }
+
+        async fn clean(&self, _: Vec<String>) {}
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_batch_that_can_note_nothing_ends_within_a_minute() {
+        let folder = TempFolder::new();
+        let file = folder.join("jobs.toml");
+        let rows = "[{ n = \"0\" }, { n = \"1\" }, { n = \"2\" }, { n = \"3\" }]";
+        std::fs::write(&file, format!("[[job]]\nname = \"j{{n}}\"\nprompt = \"x\"\nrows = {rows}\n")).unwrap();
+        let plan = Plan::read_for(&file, &BTreeMap::new(), RunsOn::Workers).unwrap();
+        let (events, mut happened) = mpsc::unbounded_channel();
+        let (_stop, stopped) = watch::channel(0);
+        let store = Store::at(folder.join("home"));
+        let batch = Batch::new(Full, plan, Vec::new(), store, BatchOptions::default(), events, stopped);
+        let since = tokio::time::Instant::now();
+        let error = batch.run().await.unwrap_err();
+        assert!(matches!(error, EngineError::Keep(_)), "{error}");
+        assert!(since.elapsed() < Duration::from_secs(60), "{:?}", since.elapsed());
+        let mut cut_off = 0;
+        while let Some(event) = happened.recv().await {
+            cut_off += usize::from(matches!(event, BatchNews::CutOff { .. }));
+        }
+        assert_eq!(cut_off, 3, "every run was waited for");
     }
 }

@@ -5,7 +5,6 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use async_nats::HeaderMap;
 use async_nats::connection::State;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, PullConsumer, pull};
 use async_nats::jetstream::stream::RawMessageErrorKind;
@@ -22,8 +21,8 @@ use crate::identity::identity;
 use super::arrivals::{CollectNews, CollectOptions};
 use super::connect::BrokerError;
 use super::copies::{Collected, Copies, Taken, Unflushed};
-use super::pieces::{Content, Piece, SealedFile, plain};
-use super::post::{BATCH, Post, RECORDING, Ungot};
+use super::pieces::{Content, Piece, SealedFile};
+use super::post::{Incoming, Post, Ungot};
 use super::{lock, names};
 
 /// How many pieces are written before they are flushed to the disk together.
@@ -36,6 +35,8 @@ const FORGOTTEN: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 const PAUSE: Duration = Duration::from_millis(500);
 /// How long to wait before a piece that could not be written is tried again.
 const LONG_PAUSE: Duration = Duration::from_secs(2);
+/// What cannot be written for so long stays so.
+const FULL: Duration = Duration::from_secs(10);
 /// So many lost objects are remembered.
 const MOST_LOST: usize = 10_000;
 /// A recording that did not come in this time is looked for in the stream.
@@ -68,15 +69,6 @@ struct Shared {
     waiting: Mutex<HashMap<String, Vec<oneshot::Sender<Collected>>>>,
 }
 
-/// A piece that came.
-#[derive(Debug)]
-struct Incoming {
-    batch: String,
-    recording: String,
-    piece: Piece,
-    sequence: u64,
-}
-
 /// An object that is missing, or not what it should be.
 #[derive(Clone, Copy, Debug)]
 struct Missing {
@@ -92,6 +84,8 @@ struct Missing {
 enum Unwritten {
     /// An object is missing, and may come.
     Yet,
+    /// This went wrong here, and not on the broker.
+    Here(String),
     /// This went wrong.
     Failed(String),
 }
@@ -168,8 +162,9 @@ impl RecordingCollector {
     }
 
     /// Waits until a recording of this batch that was sealed is here. Whoever sends it seals it before anybody is told how its run ended. If
-    /// the broker does not have all of it, it is [`Collected::Incomplete`].
+    /// the broker does not have all of it, it is [`Collected::Incomplete`]; if it cannot be written here, [`Collected::Unwritten`].
     pub async fn collected(&self, recording: &str) -> Collected {
+        let mut unwritten = None;
         loop {
             let came = self.shared.wait_for(recording);
             if let Some(state) = self.shared.state(recording).await {
@@ -180,6 +175,9 @@ impl RecordingCollector {
             }
             match self.shared.catch_up(recording).await {
                 Ok(()) => return self.shared.state(recording).await.unwrap_or(Collected::Incomplete),
+                Err(Unwritten::Here(why)) if unwritten.get_or_insert_with(Instant::now).elapsed() >= FULL => {
+                    return Collected::Unwritten(why);
+                }
                 Err(_) => sleep(PAUSE).await,
             }
         }
@@ -324,7 +322,7 @@ impl Shared {
                 Ok(()) => done.push(message),
                 Err(unwritten) => {
                     let _ = message.ack_with(AckKind::Nak(Some(LONG_PAUSE))).await;
-                    if let Unwritten::Failed(why) = unwritten {
+                    if let Unwritten::Failed(why) | Unwritten::Here(why) = unwritten {
                         failed = Some(why);
                     }
                 }
@@ -416,7 +414,7 @@ impl Shared {
             let taken = self.write_piece(incoming, nothing, Vec::new(), written).await?;
             return Ok(if matches!(taken, Taken::Grown { .. }) { Taken::Gap } else { taken });
         };
-        Ok(self.write_piece(incoming, incoming.piece.clone(), objects, written).await?)
+        self.write_piece(incoming, incoming.piece.clone(), objects, written).await
     }
 
     /// Gets the objects of a piece. `None` if one of them is lost.
@@ -468,7 +466,7 @@ impl Shared {
         piece: Piece,
         objects: Vec<Bytes>,
         written: &mut Written,
-    ) -> Result<Taken, String> {
+    ) -> Result<Taken, Unwritten> {
         let (copies, batch, recording) = (self.copies.clone(), incoming.batch.clone(), incoming.recording.clone());
         let writing = spawn_blocking(move || {
             let mut unflushed = Unflushed::default();
@@ -477,7 +475,7 @@ impl Shared {
         });
         let (unflushed, taken) = writing.await.map_err(|error| error.to_string())?;
         written.unflushed.and(unflushed);
-        taken
+        taken.map_err(Unwritten::Here)
     }
 
     /// Puts what was written on the disk, and says what is complete.
@@ -529,7 +527,7 @@ impl Shared {
                 self.write_with_earlier(&piece, &mut written).await?;
             }
         }
-        Ok(self.keep(written).await?)
+        self.keep(written).await.map_err(Unwritten::Here)
     }
 
     /// The first piece with this subject in the stream, from there on.
@@ -578,19 +576,5 @@ impl Shared {
 
     fn tell(&self, news: CollectNews) {
         let _ = self.news.send(news);
-    }
-}
-
-impl Incoming {
-    /// Reads a message. It says the same in its subject and in its headers.
-    fn read(subject: &str, headers: Option<&HeaderMap>, payload: &Bytes, sequence: u64) -> Result<Self, String> {
-        let header = |name: &str| headers.and_then(|headers| headers.get(name)).map(|value| value.as_str().to_owned());
-        let (batch, recording) = header(BATCH).zip(header(RECORDING)).ok_or("it does not say of which recording it is")?;
-        plain(&recording).map_err(|error| error.to_string())?;
-        if subject != names::recording_subject(&batch, &recording) {
-            return Err("its subject is that of another recording".to_owned());
-        }
-        let piece = Piece::decode(payload).map_err(|error| error.to_string())?;
-        Ok(Self { batch, recording, piece, sequence })
     }
 }

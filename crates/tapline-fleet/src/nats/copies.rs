@@ -49,6 +49,8 @@ pub enum Collected {
     Damaged(String),
     /// Not all of it came yet.
     Incomplete,
+    /// It cannot be written here, for this reason: the disk is full, for example.
+    Unwritten(String),
 }
 
 /// What became of a piece.

@@ -311,24 +311,24 @@ impl Nats {
     }
 
     /// Makes the end of a run of what a worker said about it. Its words are data: they name no places on this machine.
-    async fn end(&self, attempt: &Attempt, outcome: &[u8], stop: watch::Receiver<u32>) -> AttemptEnd {
+    async fn end(&self, attempt: &Attempt, outcome: &[u8], stop: watch::Receiver<u32>) -> Result<AttemptEnd, EngineError> {
         let (job, first) = (&attempt.job, name_of(&attempt.recording));
         // It is read when the batch goes on, if somebody does not want to wait for the broker.
         let mut kill = stop.clone();
         let unpacked = tokio::select! {
             unpacked = self.queue.unpack(outcome) => unpacked,
-            () = rises(&mut kill, 1) => return AttemptEnd::CutOff,
+            () = rises(&mut kill, 1) => return Ok(AttemptEnd::CutOff),
         };
         let outcome: Outcome = match unpacked {
             Ok(outcome) => outcome,
-            Err(why) => return failed(job, format!("what the worker said about it cannot be read: {why}")),
+            Err(why) => return Ok(failed(job, format!("what the worker said about it cannot be read: {why}"))),
         };
         let recording = outcome.recording.filter(|name| is_recording_of(name, &first));
         let warning = match &recording {
-            Some(name) => self.collect(name, stop).await,
+            Some(name) => self.collect(name, stop).await?,
             None => None,
         };
-        match outcome.end {
+        Ok(match outcome.end {
             End::Over(mut result) => {
                 (result.job, result.step) = (job.name.clone(), job.step.clone());
                 result.worker = Some(outcome.worker.clone()).filter(|name| !name.is_empty());
@@ -338,7 +338,7 @@ impl Nats {
                 if let Some(Patch { object, path: there }) = outcome.patch {
                     let kept = tokio::select! {
                         kept = self.patch(job, &object) => kept,
-                        () = rises(&mut kill, 1) => return AttemptEnd::CutOff,
+                        () = rises(&mut kill, 1) => return Ok(AttemptEnd::CutOff),
                     };
                     match kept {
                         Ok(here) => result.patch = Some(here.display().to_string()),
@@ -358,12 +358,12 @@ impl Nats {
                 AttemptEnd::Again(again)
             }
             End::CutOff => AttemptEnd::CutOff,
-        }
+        })
     }
 
     /// Waits until a recording is here. Returns what is wrong with it.
-    async fn collect(&self, recording: &str, mut stop: watch::Receiver<u32>) -> Option<String> {
-        let collector = lock(&self.collector).clone()?;
+    async fn collect(&self, recording: &str, mut stop: watch::Receiver<u32>) -> Result<Option<String>, EngineError> {
+        let Some(collector) = lock(&self.collector).clone() else { return Ok(None) };
         let arrives = async {
             loop {
                 match collector.collected(recording).await {
@@ -377,13 +377,14 @@ impl Nats {
             collected = arrives => collected,
             () = rises(&mut stop, 1) => Collected::Incomplete,
         };
-        match collected {
+        Ok(match collected {
+            Collected::Unwritten(why) => return Err(EngineError::Keep(std::io::Error::other(why))),
             Collected::Complete | Collected::Original => None,
             Collected::Damaged(why) => Some(format!("recording-incomplete: it did not arrive as it was sent: {why}")),
             Collected::Incomplete => {
                 Some("recording-incomplete: not all of it is here; `tapline collect` fetches the rest".to_owned())
             }
-        }
+        })
     }
 
     /// Keeps the patch of a job in the folder of the batch.
@@ -434,7 +435,7 @@ impl Engine for Nats {
                 () = rises(&mut stop, 0) => return Ok(Attempted { begun: None, end: AttemptEnd::CutOff }),
             };
             if let Some(outcome) = outcome {
-                match self.end(&attempt, &outcome, watch.stop.clone()).await {
+                match self.end(&attempt, &outcome, watch.stop.clone()).await? {
                     // Somebody does not want to wait for the broker: it is read later.
                     end @ AttemptEnd::CutOff if *watch.stop.borrow() > 0 => return self.ended(None, end).await,
                     AttemptEnd::CutOff => order = attempt.number,
@@ -478,7 +479,7 @@ impl Engine for Nats {
             outcome => outcome,
         };
         let end = match outcome {
-            Some(outcome) => self.end(&attempt, &outcome, watch.stop).await,
+            Some(outcome) => self.end(&attempt, &outcome, watch.stop).await?,
             None => AttemptEnd::CutOff,
         };
         self.waiting.forget(&key);

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_nats::HeaderMap;
 use async_nats::connection::State;
 use async_nats::jetstream::context::PublishErrorKind;
 use async_nats::jetstream::message::PublishMessage;
@@ -17,7 +18,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::connect::{Broker, BrokerError, chunk_size, most_bytes};
-use super::pieces::{MOST, ObjectPart, Piece, sum};
+use super::pieces::{MOST, ObjectPart, Piece, plain, sum};
 use super::trouble::{causes, has_no_quorum, is_silent};
 use super::{made, names};
 
@@ -31,9 +32,9 @@ const AT_ONCE: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The header with the name of the batch.
-pub(crate) const BATCH: &str = "Tapline-Batch";
+const BATCH: &str = "Tapline-Batch";
 /// The header with the name of the recording.
-pub(crate) const RECORDING: &str = "Tapline-Recording";
+const RECORDING: &str = "Tapline-Recording";
 
 /// The place on the broker through which recordings travel.
 #[derive(Clone)]
@@ -66,6 +67,29 @@ pub(crate) enum Ungot {
     Lost(&'static str),
     /// It can be tried again.
     Trouble(String),
+}
+
+/// A piece that came.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    pub(super) batch: String,
+    pub(super) recording: String,
+    pub(super) piece: Piece,
+    pub(super) sequence: u64,
+}
+
+impl Incoming {
+    /// Reads a message. It says the same in its subject and in its headers.
+    pub(super) fn read(subject: &str, headers: Option<&HeaderMap>, payload: &Bytes, sequence: u64) -> Result<Self, String> {
+        let header = |name: &str| headers.and_then(|headers| headers.get(name)).map(|value| value.as_str().to_owned());
+        let (batch, recording) = header(BATCH).zip(header(RECORDING)).ok_or("it does not say of which recording it is")?;
+        plain(&recording).map_err(|error| error.to_string())?;
+        if subject != names::recording_subject(&batch, &recording) {
+            return Err("its subject is that of another recording".to_owned());
+        }
+        let piece = Piece::decode(payload).map_err(|error| error.to_string())?;
+        Ok(Self { batch, recording, piece, sequence })
+    }
 }
 
 impl Post {

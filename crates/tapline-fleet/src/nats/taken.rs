@@ -257,7 +257,7 @@ impl Taken {
         let fails = was_cut_off && !is_mine && job.cut_off == CutOff::Fail;
         // The note of a run that was made here may be lost.
         let is_free = |number: &u64| !attempt_folder(before.recording.clone(), *number).exists();
-        let number = (last.attempt + 1..).find(is_free).unwrap_or(MOST_RUNS);
+        let number = (last.attempt + 1..=MOST_RUNS).find(is_free).unwrap_or(MOST_RUNS);
         let attempt = Attempt { job, number, recording: before.recording.clone(), before };
         if fails { Err(Box::new(JobResult { recording: None, ..work::given_up(&attempt) })) } else { Ok(attempt) }
     }

@@ -56,3 +56,34 @@ fn notes_on_the_broker_that_cannot_be_read_hold_up_nothing() {
     );
     assert_eq!(ran.outcomes(), [("a", "success")], "{:?}", ran.end.results);
 }
+
+#[test]
+fn a_batch_that_cannot_write_recordings_ends_and_can_go_on() {
+    let server = NatsServer::start();
+    let crew = Crew::new(&server);
+    let _worker = crew.worker("w1", 1);
+    let (go, folder, aside) = (crew.path("go"), crew.store().folder(), crew.path("aside"));
+    let text = format!("[[job]]\nname = \"a\"\nprompt = \"wait a {}\"\n", go.display());
+    let run = || {
+        crew.run_while(
+            &text,
+            |_| {},
+            |_| {
+                wait_until("it runs", || crew.noted("a", "began").len() == 1);
+                std::fs::create_dir_all(&folder).unwrap();
+                std::fs::rename(&folder, &aside).unwrap();
+                std::fs::write(&folder, "no folder").unwrap();
+                std::fs::write(&go, "").unwrap();
+            },
+        )
+    };
+    // Whoever runs a batch here panics with its error.
+    let error = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).err().expect("it fails");
+    let words = error.downcast_ref::<String>().unwrap();
+    assert!(words.contains("cannot note what happens in the batch"), "{words}");
+    std::fs::remove_file(&folder).unwrap();
+    std::fs::rename(&aside, &folder).unwrap();
+    let ran = crew.resume(|_| {});
+    assert_eq!((ran.outcomes(), crew.noted("a", "began").len()), (vec![("a", "success")], 1));
+    assert!(crew.is_recorded(ran.result("a")));
+}
