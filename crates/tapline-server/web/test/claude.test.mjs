@@ -149,7 +149,7 @@ test('a chat at a terminal asks, and is answered, told more, interrupted and sto
   await page.locator('.step', { hasText: 'Once upon a time' }).first().waitFor(AGENT);
   await page.getByRole('button', { name: 'Interrupt' }).click();
   await wrote(chat, 'interrupted on the page');
-  await page.locator('.session-head .state', { hasText: 'finished' }).waitFor(AGENT);
+  await page.locator('.session-head .state', { hasText: 'interrupted' }).waitFor(AGENT);
   await page.locator('.totals div', { hasText: 'Turns' }).filter({ hasText: '4' }).waitFor(AGENT);
   await shot(page, 'claude-chat');
   assert.equal(chat.child.exitCode, null);

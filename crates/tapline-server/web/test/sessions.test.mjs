@@ -254,10 +254,10 @@ test('without a session the page says what to do; without a cookie it says how t
   await page.getByText('There are no sessions yet.').waitFor();
   const other = await open(t, { signIn: false, tolerate: (problem) => problem.includes('401') });
   await other.page.getByText('Open the link that “tapline serve link” prints').first().waitFor();
-  await other.page.getByLabel('Token').fill('another');
+  await other.page.getByLabel('Token', { exact: true }).fill('another');
   await other.page.getByRole('button', { name: 'Sign in' }).click();
   await other.page.getByText('The token is wrong').waitFor();
-  await other.page.getByLabel('Token').fill('a-token-of-the-mock');
+  await other.page.getByLabel('Token', { exact: true }).fill('a-token-of-the-mock');
   await other.page.keyboard.press('Enter');
   await rowOf(other.page, 'Upgrade axum').waitFor();
   assert.equal(await other.page.locator('dialog').count(), 0);
