@@ -103,6 +103,12 @@ impl Trouble {
         now.connection.is_none() && now.last.is_none_or(|last| last.elapsed() >= time)
     }
 
+    /// Whether something does not work now.
+    pub(crate) fn is_now(&self) -> bool {
+        let now = lock(&self.now);
+        now.connection.is_some() || !now.failures.is_empty()
+    }
+
     /// Waits until the connection is made again.
     pub(crate) async fn back(&self) {
         self.back.notified().await;

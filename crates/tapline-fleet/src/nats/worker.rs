@@ -65,6 +65,11 @@ pub struct Worker {
 const PULL: Duration = Duration::from_secs(2);
 /// How long a worker that is to be killed waits for its runs, and one that ends for the broker.
 const ENDS: Duration = Duration::from_secs(5);
+/// How long a worker whose runs were stopped waits for a broker that does not answer.
+const ANSWERS: Duration = Duration::from_secs(20);
+/// What people are told then.
+const UNSTORED: &str = "the broker does not answer, so this worker ends without it. What its runs came to is recorded here, and is stored when a \
+                        worker starts in this data folder again";
 /// How often a worker that has nothing to do looks for worktrees that nobody needs any more.
 const TIDY: Duration = Duration::from_secs(600);
 
@@ -160,6 +165,7 @@ impl Worker {
         tokio::select! {
             () = ended => {}
             () = killed => {}
+            () = shared.unheard(stop.clone()) => {}
         }
         pulling.shutdown().await;
         drop((controls, here));
@@ -174,6 +180,21 @@ impl Worker {
 }
 
 impl Workbench {
+    /// Waits until the worker was stopped twice, and the broker did not answer for long since then: what its runs came to cannot be stored.
+    async fn unheard(&self, mut stop: watch::Receiver<u32>) {
+        if stop.wait_for(|level| *level > 1).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        let mut since = Instant::now();
+        while since.elapsed() < ANSWERS {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            if !self.queue.trouble.is_now() {
+                since = Instant::now();
+            }
+        }
+        let _ = self.news.send(WorkerNews::Trouble(UNSTORED.to_owned()));
+    }
+
     /// Says that it is there, until it ends, and at once when the broker is back.
     async fn stay_here(self: Arc<Self>) {
         loop {

@@ -288,3 +288,34 @@ fn only_workers_that_fit_are_counted() {
         },
     );
 }
+
+#[test]
+fn a_worker_that_is_stopped_twice_ends_without_a_broker_and_its_run_is_not_lost() {
+    let mut server = NatsServer::start();
+    let mut crew = Crew::new(&server);
+    crew.patience = IMPATIENT;
+    let (worker, go) = (crew.worker("w1", 1), crew.path("go"));
+    let text = format!("[[job]]\nname = \"a\"\nprompt = \"wait a {}\"\n", go.display());
+    let ran = crew.run_while(
+        &text,
+        |_| {},
+        |_| {
+            wait_until("it runs", || crew.noted("a", "began").len() == 1);
+            server.kill();
+            let is_lost = |event: &WorkerNews| matches!(event, WorkerNews::Trouble(what) if what.contains("is lost"));
+            worker.until("it knows that the broker is away", is_lost);
+            std::fs::write(&go, "").unwrap();
+            wait_until("the run is over", || {
+                std::fs::read_dir(crew.store_of("w1").folder())
+                    .is_ok_and(|runs| runs.flatten().any(|run| run.path().join("end.json").exists()))
+            });
+            // It ends, although what the run came to is not stored.
+            worker.stop(2);
+            server.again();
+            let again = crew.worker("w1", 1);
+            wait_until("its outcome is stored", || crew.ended().len() == 1);
+            drop(again);
+        },
+    );
+    assert_eq!((ran.outcomes(), crew.noted("a", "began").len()), (vec![("a", "success")], 1));
+}
