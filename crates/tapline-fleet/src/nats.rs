@@ -11,6 +11,7 @@ mod engine;
 mod fitness;
 mod growth;
 mod made;
+mod meanwhile;
 mod names;
 mod order;
 mod outbox;

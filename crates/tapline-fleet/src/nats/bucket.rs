@@ -10,6 +10,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::trouble::Trouble;
@@ -19,6 +20,8 @@ use super::trouble::Trouble;
 pub(crate) struct Bucket {
     store: kv::Store,
     trouble: Arc<Trouble>,
+    /// Changes when what is on the broker was made again.
+    renewed: Arc<watch::Sender<u64>>,
 }
 
 /// A value that was read.
@@ -44,8 +47,8 @@ pub(crate) const NEW: u64 = 0;
 pub(crate) const PAUSE: Duration = Duration::from_millis(250);
 
 impl Bucket {
-    pub(crate) fn new(store: kv::Store, trouble: Arc<Trouble>) -> Self {
-        Self { store, trouble }
+    pub(crate) fn new(store: kv::Store, trouble: Arc<Trouble>, renewed: Arc<watch::Sender<u64>>) -> Self {
+        Self { store, trouble, renewed }
     }
 
     /// Reads a value, and tries again until the broker answers.
@@ -165,13 +168,19 @@ impl Bucket {
     /// Follows values, for good: those that are there come first. `None` is one that was removed. Whoever must not miss a value reads it,
     /// too: the connection can be lost.
     pub(crate) fn follow(&self, keys: String, mut seen: impl FnMut(&str, Option<&Bytes>) + Send + 'static) -> Following {
-        let store = self.store.clone();
+        let (store, mut renewed) = (self.store.clone(), self.renewed.subscribe());
         Following::of(async move {
             loop {
-                if let Ok(mut watched) = store.watch_with_history(&keys).await {
+                let watches = async {
+                    let Ok(mut watched) = store.watch_with_history(&keys).await else { return };
                     while let Some(Ok(entry)) = watched.next().await {
                         seen(&entry.key, Some(&entry.value).filter(|_| entry.operation == Operation::Put));
                     }
+                };
+                // In a bucket that is new, nothing comes after what was seen last.
+                tokio::select! {
+                    () = watches => {}
+                    _ = renewed.changed() => {}
                 }
                 tokio::time::sleep(PAUSE).await;
             }

@@ -19,7 +19,7 @@ use super::connect::{Broker, BrokerError};
 use super::copies::Collected;
 use super::order::{Control, End, Order, Outcome, Patch, RunOf, WorkerCard, is_recording_of, name_of};
 use super::post::Post;
-use super::queue::{Class, PATIENCE, Queue, SETTLES, is_sound};
+use super::queue::{Class, PATIENCE, Queue, SETTLES, UPKEEP, is_sound};
 use super::workers::Workers;
 use super::{lock, names};
 use crate::carried::Carried;
@@ -475,7 +475,20 @@ impl Engine for Nats {
             () = async { drop(halted.wait_for(|halted| *halted).await) } => None,
         };
         let outcome = match early {
-            None => self.wait(&job, order, told, watch.stop.clone(), attempt.before.cut_off).await,
+            None => {
+                let mut renewed = self.queue.renewed.subscribe();
+                // A worker that makes it says so first.
+                let again = async {
+                    while renewed.changed().await.is_ok() {
+                        tokio::time::sleep(2 * UPKEEP).await;
+                        let _ = self.order(&attempt, order, watch.doing).await;
+                    }
+                };
+                tokio::select! {
+                    outcome = self.wait(&job, order, told, watch.stop.clone(), attempt.before.cut_off) => outcome,
+                    () = again => None,
+                }
+            }
             outcome => outcome,
         };
         let end = match outcome {
@@ -515,7 +528,8 @@ impl Engine for Nats {
                 }
             }
         }));
-        let (workers, seen) = (Arc::clone(&self.workers), Arc::clone(&self.workers));
+        let (workers, seen, wanted) = (Arc::clone(&self.workers), Arc::clone(&self.workers), Arc::clone(&self.workers));
+        tasks.push(Following::of(self.queue.clone().look_after(move || wanted.classes())));
         tasks.push(self.queue.workers.follow(">".to_owned(), move |id, card| seen.see(id, card)));
         let trouble = Arc::clone(&self.queue.trouble);
         let (runs, gone) = (Arc::clone(&self.workers), news.clone());

@@ -1,27 +1,27 @@
 //! The broker as the fleet uses it: the work queue, and buckets of values. What is missing is made; what an operator made is taken as it is.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_nats::connection::State;
-use async_nats::jetstream::Context;
 use async_nats::jetstream::consumer::{AckPolicy, Consumer, pull};
 use async_nats::jetstream::context::PublishErrorKind;
 use async_nats::jetstream::object_store::{self, ObjectMetadata, ObjectStore};
 use async_nats::jetstream::stream::{self, DiscardPolicy, RetentionPolicy, StorageType, Stream};
+use async_nats::jetstream::{Context, kv};
 use async_nats::{Client, HeaderMap};
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tapline_protocol::Agent as Kind;
 use tokio::io::AsyncReadExt as _;
-use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, timeout};
 
 use super::bucket::{Bucket, Found, PAUSE, written};
 use super::connect::{Broker, BrokerError, chunk_size, most_bytes};
 use super::trouble::{Trouble, causes};
-use super::{made, names};
+use super::{lock, made, names};
 use crate::note::AccountLimit;
 use crate::work::unix_now;
 
@@ -39,6 +39,10 @@ pub(crate) struct Queue {
     pub(crate) control: Bucket,
     files: ObjectStore,
     pub(crate) trouble: Arc<Trouble>,
+    /// Counts how often something was found that is new on the broker: what was there before was deleted, or lost.
+    pub(crate) renewed: Arc<watch::Sender<u64>>,
+    /// When each was made.
+    made_at: Arc<Mutex<Vec<String>>>,
 }
 
 impl std::fmt::Debug for Queue {
@@ -47,6 +51,12 @@ impl std::fmt::Debug for Queue {
     }
 }
 
+/// How often somebody looks whether everything is there.
+pub(crate) const UPKEEP: Duration = Duration::from_secs(10);
+/// What is told when it was not.
+const RENEWED: &str = "what tapline had on the broker was deleted or lost, and was made again; what waited is ordered again";
+/// What is told when a queue was not.
+const QUEUE: &str = "a queue on the broker was deleted, and was made again";
 /// How long a worker may be silent, as usual, before its run is given to another.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -140,30 +150,30 @@ impl Queue {
     pub(crate) async fn open(broker: &Broker, name: &str, told: mpsc::UnboundedSender<String>) -> Result<Self, BrokerError> {
         let trouble = Arc::new(Trouble::new(told));
         let (client, context) = broker.jetstream(name, Some(Arc::clone(&trouble))).await?;
-        let bucket = |name, max_age| bucket(&context, Arc::clone(&trouble), name, max_age);
-        let (jobs, outcomes, runs, limits, classes, workers, control, files) = tokio::join!(
-            jobs(&context),
-            bucket(names::OUTCOMES, 30 * DAY),
-            bucket(names::RUNS, 30 * DAY),
-            bucket(names::LIMITS, 8 * DAY),
-            bucket(names::CLASSES, Duration::ZERO),
-            bucket(names::WORKERS, SILENT),
-            bucket(names::CONTROL, 30 * DAY),
-            made::files(&context),
-        );
-        Ok(Self {
-            jobs: jobs?,
-            outcomes: outcomes?,
-            runs: runs?,
-            limits: limits?,
-            classes: classes?,
-            workers: workers?,
-            control: control?,
-            files: files?,
-            client,
-            context,
-            trouble,
-        })
+        let renewed = Arc::default();
+        let stores = Box::pin(Stores::open(&context)).await?;
+        let made_at = Arc::new(Mutex::new(stores.made_at()));
+        let Stores { jobs, values, files } = stores;
+        let [outcomes, runs, limits, classes, workers, control] =
+            values.map(|store| Bucket::new(store, Arc::clone(&trouble), Arc::clone(&renewed)));
+        Ok(Self { client, context, jobs, outcomes, runs, limits, classes, workers, control, files, trouble, renewed, made_at })
+    }
+
+    /// Makes again what somebody deleted or what the broker lost, for good, and the queues of these classes.
+    pub(crate) async fn look_after(self, wanted: impl Fn() -> Vec<Class>) {
+        loop {
+            let _ = timeout(UPKEEP, self.trouble.back()).await;
+            if let Ok(Ok(stores)) = timeout(UPKEEP, Box::pin(Stores::open(&self.context))).await {
+                let now = stores.made_at();
+                if std::mem::replace(&mut *lock(&self.made_at), now.clone()) != now {
+                    self.trouble.tell(RENEWED.to_owned());
+                    self.renewed.send_modify(|count| *count += 1);
+                }
+            }
+            for class in wanted() {
+                self.make_class(&class).await;
+            }
+        }
     }
 
     /// Puts an order on the queue. If it is there already, it stays as it is. Fails if the broker will never take it.
@@ -204,9 +214,9 @@ impl Queue {
     pub(crate) async fn make_class(&self, class: &Class) {
         let name = class.name();
         let consumer = names::consumer(&name);
-        loop {
+        let is_new = loop {
             if self.jobs.get_consumer::<pull::Config>(&consumer).await.is_ok() {
-                break;
+                break false;
             }
             let config = pull::Config {
                 durable_name: Some(consumer.clone()),
@@ -219,14 +229,16 @@ impl Queue {
                 ..pull::Config::default()
             };
             match self.jobs.create_consumer(config).await {
-                Ok(_) => break,
+                Ok(_) => break true,
                 Err(error) => self.trouble.is("make a queue", &error).await,
             }
-        }
+        };
         // Nobody finds a queue by a note that cannot be read.
         let note = self.classes.get_or_empty::<Class>(&name).await;
         if note.value.name() != name {
             self.classes.swap(&name, &written(class), note.revision).await;
+        } else if is_new {
+            self.trouble.tell(QUEUE.to_owned());
         }
         self.trouble.over("make a queue");
     }
@@ -282,7 +294,7 @@ impl Queue {
     pub(crate) async fn file(&self, name: &str) -> Result<Vec<u8>, String> {
         let (mut since, mut pause) = (Instant::now(), PAUSE);
         loop {
-            let why = match tokio::time::timeout(READ, self.try_file(name)).await {
+            let why = match timeout(READ, self.try_file(name)).await {
                 Ok(Ok(bytes)) => {
                     self.trouble.over("read a file");
                     return Ok(bytes);
@@ -354,21 +366,44 @@ pub(crate) fn is_sound(limit: &AccountLimit, now: i64) -> bool {
     (now..now.saturating_add(LONGEST_LIMIT)).contains(&limit.until)
 }
 
-async fn jobs(context: &Context) -> Result<Stream, BrokerError> {
-    let config = stream::Config {
-        name: names::JOBS.to_owned(),
-        description: Some("Runs that somebody should make (tapline)".to_owned()),
-        subjects: vec![names::JOB_SUBJECTS.to_owned()],
-        retention: RetentionPolicy::WorkQueue,
-        discard: DiscardPolicy::New,
-        storage: StorageType::File,
-        ..stream::Config::default()
-    };
-    made::stream(context, "make the stream TAPLINE_JOBS", config).await
+/// What the fleet has on the broker. What is missing is made.
+struct Stores {
+    jobs: Stream,
+    /// Outcomes, runs, limits, classes, workers, control.
+    values: [kv::Store; 6],
+    files: ObjectStore,
 }
 
-async fn bucket(context: &Context, trouble: Arc<Trouble>, name: &str, max_age: Duration) -> Result<Bucket, BrokerError> {
-    Ok(Bucket::new(made::values(context, name, max_age).await?, trouble))
+impl Stores {
+    async fn open(context: &Context) -> Result<Self, BrokerError> {
+        let config = stream::Config {
+            name: names::JOBS.to_owned(),
+            description: Some("Runs that somebody should make (tapline)".to_owned()),
+            subjects: vec![names::JOB_SUBJECTS.to_owned()],
+            retention: RetentionPolicy::WorkQueue,
+            discard: DiscardPolicy::New,
+            storage: StorageType::File,
+            ..stream::Config::default()
+        };
+        let values = |name, max_age| made::values(context, name, max_age);
+        let (jobs, outcomes, runs, limits, classes, workers, control, files) = tokio::try_join!(
+            made::stream(context, "make the stream TAPLINE_JOBS", config),
+            values(names::OUTCOMES, 30 * DAY),
+            values(names::RUNS, 30 * DAY),
+            values(names::LIMITS, 8 * DAY),
+            values(names::CLASSES, Duration::ZERO),
+            values(names::WORKERS, SILENT),
+            values(names::CONTROL, 30 * DAY),
+            made::files(context),
+        )?;
+        Ok(Self { jobs, values: [outcomes, runs, limits, classes, workers, control], files })
+    }
+
+    /// When each was made.
+    fn made_at(&self) -> Vec<String> {
+        let streams = self.values.iter().map(|store| &store.stream).chain([&self.jobs]);
+        streams.map(|stream| format!("{:?}", stream.cached_info().created)).collect()
+    }
 }
 
 #[cfg(test)]

@@ -14,11 +14,12 @@ use tapline_session::{Category, exit};
 use tokio::sync::{mpsc, watch};
 
 use super::bucket::{Following, Found, NEW, written};
+use super::meanwhile::{ended_elsewhere, note_again, stop_with};
 use super::order::{Control, End, Order, Outcome, Patch, RunOf, SessionOf, name_of};
 use super::pieces::plain;
 use super::queue::{Class, LARGEST};
 use super::ship::{Sealed, Shipper};
-use super::workbench::{Workbench, WorkerNews, worktrees};
+use super::workbench::{Dated, Workbench, WorkerNews, worktrees};
 use super::{lock, names};
 use crate::job::{CutOff, Job};
 use crate::result::JobResult;
@@ -29,7 +30,7 @@ use crate::workshop::{Made, Workshop};
 /// A run that a worker took.
 pub(super) struct Taken {
     shared: Arc<Workbench>,
-    message: Arc<Message>,
+    message: Dated,
     ack_wait: Duration,
 }
 
@@ -52,8 +53,6 @@ const UNFIT: &str = "its agent cannot be started here";
 const ELSEWHERE: &str = "another worker makes it";
 /// What is told of a run that somebody else has ended before.
 const ALREADY: &str = "already done elsewhere";
-/// How often a run that another worker may make, too, looks whether it has an outcome.
-const LOOK: Duration = Duration::from_secs(3);
 /// At most so long nobody gets a run that waits for a limit.
 const LIMITED: Duration = Duration::from_secs(5);
 /// No job has more runs. Whoever says so is wrong.
@@ -63,24 +62,24 @@ const ACKNOWLEDGED: Duration = Duration::from_secs(5);
 
 impl Taken {
     pub(super) fn new(shared: &Arc<Workbench>, message: Message, ack_wait: Duration) -> Self {
-        Self { shared: Arc::clone(shared), message: Arc::new(message), ack_wait }
+        Self { shared: Arc::clone(shared), message: (Arc::new(message), *shared.queue.renewed.borrow()), ack_wait }
     }
 
     /// Makes the run, and acknowledges it.
     pub(super) async fn make(self, stop: watch::Receiver<u32>) {
         let shared = &self.shared;
-        let Some(key) = names::outcome_of(&self.message.subject).map(str::to_owned) else {
-            let _ = self.message.ack_with(AckKind::Term).await;
+        let Some(key) = names::outcome_of(&self.message.0.subject).map(str::to_owned) else {
+            let _ = self.message.0.ack_with(AckKind::Term).await;
             return;
         };
         let underway = {
             let mut running = lock(&shared.running);
             if let Some(newest) = running.get(&key) {
                 // It is under way here. The broker heard nothing of it for long, and has now given it to us again.
-                newest.send_replace(Arc::clone(&self.message));
+                newest.send_replace(self.message);
                 return;
             }
-            let newest = watch::Sender::new(Arc::clone(&self.message));
+            let newest = watch::Sender::new(self.message.clone());
             let (told, alive) = (newest.subscribe(), self.stay_alive(newest.subscribe()));
             running.insert(key.clone(), newest);
             Underway { shared: Arc::clone(shared), key: key.clone(), newest: told, _alive: alive }
@@ -93,8 +92,12 @@ impl Taken {
             let result = JobResult::not_started("", "", self.named(why), exit::INCOMPLETE);
             self.store(&key, End::Over(Box::new(result)), None, None).await
         };
-        let message = Arc::clone(&underway.newest.borrow());
+        let (message, age) = underway.newest.borrow().clone();
         drop(underway);
+        if age != *shared.queue.renewed.borrow() {
+            // On a broker that is new, another message may have its number. The order comes again, and has its outcome.
+            return;
+        }
         let _ = match done {
             Done::Stored | Done::Stopped => tokio::time::timeout(ACKNOWLEDGED, message.double_ack()).await,
             Done::GivenBack(_, delay) => {
@@ -105,13 +108,13 @@ impl Taken {
     }
 
     /// Tells the broker and the other workers that the run is under way, as long as it is, and at once when the broker is back.
-    fn stay_alive(&self, newest: watch::Receiver<Arc<Message>>) -> Following {
+    fn stay_alive(&self, newest: watch::Receiver<Dated>) -> Following {
         let every = (self.ack_wait / 3).max(Duration::from_millis(50));
         let shared = Arc::clone(&self.shared);
         Following::of(async move {
             loop {
                 let _ = tokio::time::timeout(every, shared.queue.trouble.back()).await;
-                let message = Arc::clone(&newest.borrow());
+                let (message, _) = newest.borrow().clone();
                 let progress = tokio::time::timeout(every, message.ack_with(AckKind::Progress));
                 let _ = tokio::join!(progress, tokio::time::timeout(every, shared.say_here(every)));
             }
@@ -223,7 +226,7 @@ impl Taken {
         let order: Order = self
             .shared
             .queue
-            .unpack(&self.message.payload)
+            .unpack(&self.message.0.payload)
             .await
             .map_err(|why| format!("the order cannot be read: {why}. Is the worker older than the batch?"))?;
         if plain(&order.batch).is_err() || names::outcome_key(&order.batch, &order.job.name, order.order) != key {
@@ -309,7 +312,7 @@ impl Taken {
             spent: last.spent.clone(),
         };
         let recording = attempt_folder(attempt.recording.clone(), number);
-        let sent = Mutex::new(None);
+        let (sent, noted) = (Mutex::new(None), Mutex::new(None));
         let begin = |_| async {
             let (batch, job_key) = (names::token(&order.batch), names::job_key(&order.batch, &name));
             if !queue.runs.swap(&job_key, &written(&note), revision).await {
@@ -344,11 +347,12 @@ impl Taken {
             }
             lock(&shared.told_back).retain(|(job, _)| *job != job_key);
             let _ = shared.news.send(WorkerNews::Began { batch: order.batch.clone(), job: name.clone(), attempt: number });
+            *lock(&noted) = Some(Following::of(note_again(Arc::clone(shared), job_key, note.clone())));
             *lock(&sent) = self.ship(&order.batch, &recording);
             Ok(())
         };
         let made = workshop.make(attempt, watch, begin).await;
-        drop(stopping);
+        drop((stopping, noted));
         // A limit that the run learned is known to all before its outcome is, and its recording is there.
         let _ = told.await;
         let sent = lock(&sent).take();
@@ -528,7 +532,7 @@ impl Taken {
 struct Underway {
     shared: Arc<Workbench>,
     key: String,
-    newest: watch::Receiver<Arc<Message>>,
+    newest: watch::Receiver<Dated>,
     _alive: Following,
 }
 
@@ -560,40 +564,6 @@ async fn tell(shared: Arc<Workbench>, batch: String, mut told: mpsc::UnboundedRe
                 let _ = shared.queue.client.publish(subject.clone(), written(&(job, what))).await;
             }
             JobNews::Engine(_) => {}
-        }
-    }
-}
-
-/// Returns when the order has an outcome that is not ours. That is possible only if it is the second run of the order, or if the connection was
-/// lost meanwhile.
-async fn ended_elsewhere(shared: Arc<Workbench>, key: String, is_second: bool) {
-    if !is_second {
-        shared.queue.trouble.back().await;
-    }
-    while shared.queue.outcomes.bytes(&key).await.is_none() {
-        tokio::time::sleep(LOOK).await;
-    }
-}
-
-/// Stops a run if its batch is stopped, or its worker for the second time, or if it has ended elsewhere.
-async fn stop_with(
-    batch: String,
-    mut batches: watch::Receiver<std::collections::BTreeMap<String, u32>>,
-    mut worker: watch::Receiver<u32>,
-    ended: impl Future<Output = ()>,
-    stops: watch::Sender<u32>,
-) {
-    let mut ended = std::pin::pin!(ended);
-    let mut has_ended = false;
-    loop {
-        let of_batch = batches.borrow_and_update().get(&batch).copied().unwrap_or_default();
-        let of_worker = worker.borrow_and_update().saturating_sub(1);
-        let now = of_batch.max(of_worker).max(u32::from(has_ended));
-        stops.send_if_modified(|level| std::mem::replace(level, now) != now);
-        tokio::select! {
-            () = &mut ended, if !has_ended => has_ended = true,
-            changed = batches.changed() => if changed.is_err() { return },
-            changed = worker.changed() => if changed.is_err() { return },
         }
     }
 }

@@ -126,6 +126,9 @@ pub enum WorkerNews {
     },
 }
 
+/// A message, and how often the broker was found to be new before it came.
+pub(super) type Dated = (Arc<Message>, u64);
+
 /// What all runs of a worker have in common.
 #[derive(Debug)]
 pub(super) struct Workbench {
@@ -142,7 +145,7 @@ pub(super) struct Workbench {
     /// How far each batch is to be stopped.
     pub(super) stopped: watch::Sender<BTreeMap<String, u32>>,
     /// The runs that are under way here, by the key of their outcome, each with its newest message.
-    pub(super) running: Mutex<BTreeMap<String, watch::Sender<Arc<Message>>>>,
+    pub(super) running: Mutex<BTreeMap<String, watch::Sender<Dated>>>,
     /// The jobs that were given back, and why: people are told once.
     pub(super) told_back: Mutex<BTreeSet<(String, &'static str)>>,
     /// The limits that people were told of.

@@ -126,6 +126,7 @@ impl Worker {
             Following::of(Arc::clone(&shared).stay_here()),
             Following::of(Arc::clone(&shared).tidy()),
             Following::of(Arc::clone(&shared).get_ready()),
+            Following::of(shared.queue.clone().look_after(Vec::new)),
         ];
         let tells = Arc::clone(&shared);
         let controls = shared.queue.control.follow(">".to_owned(), move |batch, value| {
@@ -262,12 +263,15 @@ impl Workbench {
                 _ = stopping.wait_for(|level| *level > 0) => break,
                 () = can_begin => {}
             }
-            let mut is_something = false;
+            let (mut is_something, mut is_there) = (false, true);
             let take = async {
                 let wanted = self.places.available_permits().max(1);
+                is_there = false;
                 let Ok(mut messages) = consumer.batch().max_messages(wanted).expires(PULL).messages().await else { return };
                 // A broker that went away says nothing.
-                while let Ok(Some(Ok(message))) = tokio::time::timeout(2 * PULL, messages.next()).await {
+                while let Ok(next) = tokio::time::timeout(2 * PULL, messages.next()).await {
+                    is_there = !matches!(next, Some(Err(_)));
+                    let Some(Ok(message)) = next else { return };
                     is_something = true;
                     let place = Arc::clone(&self.places).try_acquire_owned().ok().filter(|_| *stop.borrow() == 0);
                     let Some(place) = place else {
@@ -288,8 +292,8 @@ impl Workbench {
                 _ = stopping.wait_for(|level| *level > 1) => break,
             }
             if !is_something {
-                // It can be an error that comes at once.
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                // It can be an error that comes at once: somebody deleted the queue, for example.
+                tokio::time::sleep(Duration::from_millis(if is_there { 20 } else { 1000 })).await;
             }
         }
         while runs.join_next().await.is_some() {}

@@ -76,6 +76,11 @@ impl Workers {
         Wanted { workers: Arc::clone(self), class: name }
     }
 
+    /// The classes of jobs that have no outcome.
+    pub(super) fn classes(&self) -> Vec<Class> {
+        lock(&self.wanted).values().filter(|(_, jobs)| *jobs > 0).map(|(class, _)| class.clone()).collect()
+    }
+
     /// A worker noted a run. Returns the news if another process had the same run and did not give it back: it died, or is cut off.
     pub(super) fn see_run(&self, key: &str, run: Option<&Bytes>) -> Option<EngineNews> {
         let run: RunOf = serde_json::from_slice(run?).ok()?;

@@ -4,6 +4,7 @@ use std::time::SystemTime;
 
 use async_nats::jetstream::Context;
 use futures_util::StreamExt as _;
+use tapline_fleet::{BatchNews, EngineNews};
 use tapline_testkit::nats::NatsServer;
 use tapline_testkit::wait_until;
 
@@ -86,4 +87,57 @@ fn a_batch_that_cannot_write_recordings_ends_and_can_go_on() {
     let ran = crew.resume(|_| {});
     assert_eq!((ran.outcomes(), crew.noted("a", "began").len()), (vec![("a", "success")], 1));
     assert!(crew.is_recorded(ran.result("a")));
+}
+
+/// Runs two jobs, one after the other, and does something while the first one runs and the second one waits. Each is begun once.
+fn runs_while(spoils: impl AsyncFnOnce(&mut NatsServer) + Send) {
+    let mut server = NatsServer::start();
+    let crew = Crew::new(&server);
+    let (worker, go) = (crew.worker("w1", 1), crew.path("go"));
+    let prompt = |name: &str| format!("[[job]]\nname = \"{name}\"\nprompt = \"wait {name} {}\"\n", go.display());
+    let ran = crew.run_while(
+        &(prompt("a") + &prompt("b")),
+        |options| (options.jobs, options.by_workers) = (2, false),
+        |live| {
+            wait_until("one runs", || crew.noted("a", "began").len() + crew.noted("b", "began").len() == 1);
+            runtime().block_on(async {
+                jobs_on_queue(&context(&server).await, 2).await;
+                spoils(&mut server).await;
+            });
+            let is_told = |event: &BatchNews| {
+                matches!(event, BatchNews::Engine(EngineNews::Trouble(what)) if what.contains("made again"))
+            };
+            live.until("it is told", is_told);
+            std::fs::write(&go, "").unwrap();
+        },
+    );
+    assert_eq!(ran.outcomes(), [("a", "success"), ("b", "success")], "{:?}", ran.end.results);
+    assert_eq!(["a", "b"].map(|job| crew.noted(job, "began").len()), [1, 1]);
+    drop(worker);
+}
+
+#[test]
+fn a_queue_that_somebody_deletes_is_made_again() {
+    runs_while(async |server| context(server).await.delete_stream("TAPLINE_JOBS").await.map(drop).unwrap());
+}
+
+#[test]
+fn a_consumer_that_somebody_deletes_is_made_again() {
+    runs_while(async |server| {
+        let jobs = context(server).await.get_stream("TAPLINE_JOBS").await.unwrap();
+        let consumers: Vec<_> = jobs.consumer_names().map(Result::unwrap).collect().await;
+        for consumer in &consumers {
+            jobs.delete_consumer(consumer).await.unwrap();
+        }
+        assert_eq!(consumers.len(), 1);
+    });
+}
+
+#[test]
+fn a_broker_that_comes_back_with_nothing_gets_everything_again() {
+    runs_while(async |server| {
+        server.kill();
+        std::fs::remove_dir_all(server.path("server")).unwrap();
+        server.again();
+    });
 }
