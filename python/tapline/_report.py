@@ -98,6 +98,7 @@ class Verdict:
     warnings: list[Warning] = field(default_factory=list[Warning])
     exit: Exit = Exit()
     clock: Clock | None = None
+    denials: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

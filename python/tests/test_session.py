@@ -235,7 +235,7 @@ def test_rules_decide_before_the_callback(agent: Make) -> None:
 
     told, _ = drive(agent(ASKING), "w 3", can_use_tool=ask, permissions=rules)
     assert [told[f"w-{n}"]["behavior"] for n in range(3)] == ["allow", "deny", "allow"] and asked == ["w 2"]
-    assert told["w-1"]["message"] == "never that"
+    assert told["w-1"]["message"] == "denied by deny[0]: never that"
 
 
 def test_requests(agent: Make) -> None:
