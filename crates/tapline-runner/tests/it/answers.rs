@@ -245,7 +245,10 @@ async fn rules_decide_then_somebody_then_nobody() {
     assert_eq!(answer["response"]["updatedInput"], json!({"command": "ls"}));
     let deny = "deny = [{ tool = \"Bash\", reason = \"no shells here\" }]";
     let (answer, _) = asked_once(MAY_I, |agent| agent.permissions(rules(deny)).on_permission(never)).await;
-    assert_eq!((behavior(&answer).as_str(), answer["response"]["message"].as_str()), ("deny", Some("no shells here")));
+    assert_eq!(
+        (behavior(&answer).as_str(), answer["response"]["message"].as_str()),
+        ("deny", Some("denied by deny[0]: no shells here"))
+    );
     let yes = |question: PermissionQuestion| async move {
         assert_eq!(question.decision.reason.as_deref(), Some("look twice"));
         Permission::allow()

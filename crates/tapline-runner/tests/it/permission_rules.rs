@@ -43,7 +43,10 @@ async fn what_is_rewritten_is_held_to_the_rules() {
     let agent = |agent: Agent| agent.permissions(rules.parse().unwrap());
     let (answer, _) =
         asked_once(MAY_I, |built| agent(built).on_permission(move |_| async move { Permission::allow_with(worse()) })).await;
-    assert_eq!((&answer["response"]["behavior"], &answer["response"]["message"]), (&json!("deny"), &json!("nothing goes")));
+    assert_eq!(
+        (&answer["response"]["behavior"], &answer["response"]["message"]),
+        (&json!("deny"), &json!("denied by deny[0]: nothing goes"))
+    );
     let input = json!({"hook_event_name": "PreToolUse", "cwd": "/work", "tool_name": "Bash", "tool_input": {"command": "ls"}});
     let hook = json!({"subtype": "hook_callback", "callback_id": "hook_0", "input": input}).to_string();
     let rewrites = move |_| async move { HookReply::allow_tool_with(&worse().into()) };
