@@ -1,7 +1,7 @@
 //! Pushes a recording to a `tapline serve` while it grows. The recording is the queue: what was not acknowledged is sent again, and a server that is
 //! away for a while loses nothing. A failure never ends a run; it is told.
 
-mod page;
+pub(crate) mod page;
 
 use std::collections::hash_map::RandomState;
 use std::ffi::OsString;
@@ -104,10 +104,12 @@ pub(crate) struct Push {
 }
 
 impl Push {
-    /// Begins to push what is recorded in this folder, and its further attempts or turns. What is asked for on the page goes to `page`.
+    /// Begins to push what is recorded in this folder, with or without its secrets, and its further attempts or turns. What is asked for on the
+    /// page goes to `page`.
     pub(crate) fn start<P: Page>(
         args: &Pushed,
         folder: Option<&Path>,
+        redacts: bool,
         agent: Agent,
         title: Option<&str>,
         page: &Arc<P>,
@@ -126,7 +128,7 @@ impl Push {
         let name = Arc::<Mutex<String>>::default();
         // Each of the two threads has a connection of its own: the server keeps one waiting until there is a command.
         let obeying = (BlockingClient::new().context("--push")?, target.clone(), Arc::clone(&name), Arc::clone(page));
-        std::thread::spawn(move || page::obey(&obeying.0, &obeying.1, &obeying.2, &*obeying.3));
+        std::thread::spawn(move || page::obey(&obeying.0, &obeying.1, &obeying.2, &*obeying.3, redacts));
         // Recordings of different machines, or in different folders, may have the same name.
         let suffix = format!("{:016x}", RandomState::new().build_hasher().finish());
         let client = BlockingClient::new().context("--push")?;

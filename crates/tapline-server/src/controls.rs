@@ -47,6 +47,9 @@ pub(crate) enum NotGiven {
     Answered(Given),
 }
 
+/// The id of a question, and its digest.
+type QuestionKey = (String, String);
+
 /// What one run was told, and whether it is there.
 #[derive(Debug, Default)]
 struct Line {
@@ -54,8 +57,8 @@ struct Line {
     commands: VecDeque<Command>,
     /// The number of the last command that somebody read.
     told: u64,
-    /// The questions that were answered here.
-    answers: VecDeque<(String, Given)>,
+    /// The questions that were answered here: an id may come again with another question.
+    answers: VecDeque<(QuestionKey, Given)>,
     /// When the run asked last, in milliseconds since 1970.
     asked: u64,
     /// Whether its agent takes messages.
@@ -116,30 +119,31 @@ impl Controls {
     }
 
     /// Gives a run the answer to a question. The first answer counts.
-    pub(crate) fn answer(&self, run: &str, question: &str, how: &'static str, what: Value) -> Result<(), NotGiven> {
+    pub(crate) fn answer(&self, run: &str, question: QuestionKey, how: &'static str, what: Value) -> Result<(), NotGiven> {
         self.with_line(run, |line| {
-            if let Some((_, given)) = line.answers.iter().find(|(known, _)| known == question) {
+            if let Some((_, given)) = line.answers.iter().find(|(known, _)| *known == question) {
                 return Err(NotGiven::Answered(*given));
             }
             line.push(what)?;
             if line.answers.len() >= MOST {
                 line.answers.pop_front();
             }
-            line.answers.push_back((question.to_owned(), Given { how, at: now() }));
+            line.answers.push_back((question, Given { how, at: now() }));
             Ok(())
         })
     }
 
     /// Returns how a question of a run was answered here.
-    pub(crate) fn answered(&self, run: &str, question: &str) -> Option<Given> {
-        let found = |line: &Line| line.answers.iter().find(|(known, _)| known == question).map(|(_, given)| *given);
+    pub(crate) fn answered(&self, run: &str, id: &str, digest: &str) -> Option<Given> {
+        let is_it = |known: &QuestionKey| known.0 == id && known.1 == digest;
+        let found = |line: &Line| line.answers.iter().find(|(known, _)| is_it(known)).map(|(_, given)| *given);
         self.with(|lines| lines.get(run).and_then(found))
     }
 
     /// Notes which questions of a run were answered here: the agent may take a while to go on.
     pub(crate) fn note_answers(&self, run: &str, questions: &mut [OpenQuestion]) {
         for question in questions {
-            question.answered = self.answered(run, &question.id).map(|given| given.how);
+            question.answered = self.answered(run, &question.id, &question.digest).map(|given| given.how);
         }
     }
 
@@ -154,13 +158,14 @@ impl Controls {
 
     /// Notes that a run asks, and returns its commands after this one. They are not forgotten: whoever else asks takes nothing away. A number
     /// that no command has is one of another server: then all of them are new.
-    pub(crate) fn read(&self, run: &str, after: u64, takes_messages: bool) -> Vec<Command> {
+    pub(crate) fn read(&self, run: &str, after: u64, takes_messages: Option<bool>) -> Vec<Command> {
         self.with(|lines| {
             // Runs that are gone leave nothing behind.
             let time = now().as_millis();
             lines.retain(|_, line| time.saturating_sub(line.asked) < 10 * THERE);
             let line = lines.entry(run.to_owned()).or_default();
-            (line.asked, line.takes_messages) = (time, takes_messages);
+            line.asked = time;
+            line.takes_messages = takes_messages.unwrap_or(line.takes_messages);
             let newest = line.newest();
             let after = if after > newest { 0 } else { after };
             line.told = newest;
@@ -190,65 +195,69 @@ mod tests {
         let (one, other) = ("one", "other");
         let stop = json!({"command": "stop"});
         assert_eq!(controls.give(one, stop.clone()), Err(NotGiven::OutOfReach), "nobody asks");
-        assert!(controls.read(one, 0, false).is_empty() && controls.read(other, 0, false).is_empty());
+        assert!(controls.read(one, 0, None).is_empty() && controls.read(other, 0, None).is_empty());
         assert!(controls.reaches(one));
         controls.give(one, stop.clone()).unwrap();
-        let first = controls.read(one, 0, false);
+        let first = controls.read(one, 0, None);
         assert_eq!(told(&first), [&stop]);
         // Somebody else looks, with any number.
         for after in [first[0].n, first[0].n + 1, u64::MAX] {
-            controls.read(one, after, false);
+            controls.read(one, after, None);
         }
-        assert_eq!(told(&controls.read(one, 0, false)), [&stop], "the answer may have been lost");
-        assert!(controls.read(one, first[0].n, true).is_empty() && controls.read(other, 0, false).is_empty());
+        assert_eq!(told(&controls.read(one, 0, None)), [&stop], "the answer may have been lost");
+        assert!(controls.read(one, first[0].n, Some(true)).is_empty() && controls.read(other, 0, None).is_empty());
         // The next one arrives, whatever numbers others named.
         controls.give(one, json!({"command": "interrupt"})).unwrap();
-        let next = controls.read(one, first[0].n, false);
+        let next = controls.read(one, first[0].n, None);
         assert_eq!(told(&next), [&json!({"command": "interrupt"})]);
         assert_eq!(next[0].n, first[0].n + 1);
+        assert!(controls.takes_messages(one), "who only looks does not say otherwise");
     }
 
     #[test]
     fn a_run_takes_the_commands_of_a_new_server() {
         let controls = Controls::new(true);
         for of_another in [7, u64::MAX] {
-            assert!(controls.read("run", of_another, false).is_empty());
+            assert!(controls.read("run", of_another, None).is_empty());
         }
         controls.give("run", json!({"command": "stop"})).unwrap();
         for of_another in [7, u64::MAX] {
-            assert_eq!(controls.read("run", of_another, false).len(), 1);
+            assert_eq!(controls.read("run", of_another, None).len(), 1);
         }
     }
 
     #[test]
     fn the_first_answer_counts() {
         let controls = Controls::new(true);
-        controls.read("run", 0, false);
-        controls.answer("run", "q", "refused", json!({"command": "answer", "decision": "deny"})).unwrap();
-        let Err(NotGiven::Answered(given)) = controls.answer("run", "q", "allowed", json!({})) else {
+        controls.read("run", 0, None);
+        let question = || ("q".to_owned(), "d".to_owned());
+        controls.answer("run", question(), "refused", json!({"command": "answer", "decision": "deny"})).unwrap();
+        let Err(NotGiven::Answered(given)) = controls.answer("run", question(), "allowed", json!({})) else {
             panic!("it was answered")
         };
         assert!(given.told().starts_with("refused on the page at "), "{}", given.told());
-        assert_eq!(controls.answered("run", "q"), Some(given));
-        assert_eq!((controls.answered("run", "p"), controls.answered("other", "q")), (None, None));
-        assert_eq!(controls.read("run", 0, false).len(), 1);
+        assert_eq!(controls.answered("run", "q", "d"), Some(given));
+        for (run, id, digest) in [("run", "p", "d"), ("other", "q", "d"), ("run", "q", "of another question with this id")] {
+            assert_eq!(controls.answered(run, id, digest), None);
+        }
+        assert_eq!(controls.read("run", 0, None).len(), 1);
     }
 
     #[test]
     fn what_nobody_reads_is_not_piled_up() {
         let controls = Controls::new(true);
-        controls.read("run", 0, false);
+        controls.read("run", 0, None);
         let given = (0..2 * MOST).filter(|_| controls.give("run", json!({})).is_ok()).count();
         assert_eq!(given, MOST);
-        controls.read("run", 0, false);
+        controls.read("run", 0, None);
         assert!((0..MOST).all(|_| controls.give("run", json!({})).is_ok()), "those that were read make room");
-        assert_eq!(controls.read("run", 0, false).len(), MOST);
+        assert_eq!(controls.read("run", 0, None).len(), MOST);
     }
 
     #[test]
     fn without_permission_nothing_is_given() {
         let controls = Controls::new(false);
-        controls.read("one", 0, false);
+        controls.read("one", 0, None);
         assert!(!controls.reaches("one") && controls.give("one", json!({})).is_err());
     }
 }

@@ -50,6 +50,7 @@ pub use budget::Budget;
 pub use error::ServerError;
 pub use ingest::PUSHED_AS;
 pub use otlp::{OtlpError, OtlpOptions, OtlpSender, OtlpTarget};
+pub use questions::question_digest;
 pub use server::{Server, ServerOptions};
 pub use shelf::Warn;
 pub use tickets::links_of_running_servers;

@@ -73,7 +73,7 @@ impl Questions {
         let input = question.input.clone().unwrap_or_else(Json::null);
         let text = input.as_str();
         let row = OpenQuestion {
-            digest: digest(&tool, text),
+            digest: question_digest(&tool, text),
             tool: cut(&tool),
             summary: cut(question.about.as_deref().unwrap_or_default()),
             since: since.and_then(written),
@@ -203,8 +203,8 @@ impl Questions {
     }
 }
 
-/// Returns what tells one question from another: an answer names it, so that it answers what was shown.
-fn digest(tool: &str, input: &str) -> String {
+/// Returns what tells one question from another: an answer names it, so that it answers what was shown, here and where the run is.
+pub fn question_digest(tool: &str, input: &str) -> String {
     let hash = Sha256::new().chain_update(tool).chain_update("\n").chain_update(input).finalize();
     hash.iter().take(DIGEST).fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");

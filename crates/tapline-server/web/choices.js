@@ -1,6 +1,7 @@
 // A question with options: one or several of them, or words of one's own.
 
 /** @import { Inquiry } from './types' */
+import { exactly } from './asked.js';
 import { h } from './dom.js';
 
 /** The answers so far, by question. @typedef {Map<string, { chosen: Set<string>, own: string }>} Draft */
@@ -49,7 +50,7 @@ export function choices(known, inquiries, changed) {
     const own = /** @type {{ chosen: Set<string>, own: string }} */ (draft.get(question)), name = `${known} ${at}`;
     const kind = several ? 'checkbox' : 'radio';
     const words = h('input', { type: 'text', class: 'own', 'aria-label': 'Your own words', placeholder: several ? 'And in your own words …' : 'Or in your own words …', maxlength: 4000, value: own.own });
-    const set = h('fieldset', { class: 'inquiry' }, h('legend', null, header && h('span', { class: 'faint' }, header, ' '), question),
+    const set = h('fieldset', { class: 'inquiry' }, h('legend', null, header && h('span', { class: 'faint' }, exactly(header), ' '), exactly(question)),
       ...options.map(({ label, description, preview }) => {
         const box = h('input', { type: kind, name, value: label, checked: own.chosen.has(label) });
         box.addEventListener('change', () => {
@@ -61,7 +62,7 @@ export function choices(known, inquiries, changed) {
           else own.chosen.delete(label);
           changed();
         });
-        return h('label', { class: 'option' }, box, h('span', null, h('b', null, label), description && h('span', { class: 'dim' }, ' ', description), preview && h('pre', { class: 'preview' }, preview)));
+        return h('label', { class: 'option' }, box, h('span', null, h('b', null, exactly(label)), description && h('span', { class: 'dim' }, ' ', exactly(description)), preview && h('pre', { class: 'preview' }, exactly(preview))));
       }), words);
     words.addEventListener('input', () => {
       own.own = words.value;

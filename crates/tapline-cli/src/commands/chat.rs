@@ -47,13 +47,13 @@ pub(crate) fn run(args: &Chat) -> Result<u8> {
     let title = args.prompt.as_deref();
     let code = if typed {
         let (page, commands) = PageQueue::new();
-        let push = Push::start(&args.pushed, folder.as_deref(), agent.kind, title, &page)?;
+        let push = Push::start(&args.pushed, folder.as_deref(), args.redact, agent.kind, title, &page)?;
         // Nothing else holds the sender, so that without a page its commands end at once.
         drop(page);
         runtime.block_on(Box::pin(pushed(push, interactive::run(args, agent, commands))))
     } else {
         let asks = Arc::<Asks>::default();
-        let push = Push::start(&args.pushed, folder.as_deref(), agent.kind, title, &asks)?;
+        let push = Push::start(&args.pushed, folder.as_deref(), args.redact, agent.kind, title, &asks)?;
         let agent = if args.pushed.ask { asks.answer(agent, args.pushed.within()) } else { agent };
         runtime.block_on(Box::pin(pushed(push, script::run(args, agent, &asks))))
     };

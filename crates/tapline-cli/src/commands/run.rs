@@ -61,7 +61,7 @@ async fn attempts(args: &Run) -> Result<u8> {
     let title =
         args.shown.label.as_deref().or(args.any_prompt.as_deref()).or(args.prompt.as_deref().filter(|prompt| *prompt != "-"));
     let asks = Arc::<Asks>::default();
-    let mut push = Push::start(&args.pushed, folder.as_deref(), plan.kind, title, &asks)?;
+    let mut push = Push::start(&args.pushed, folder.as_deref(), args.shown.redact, plan.kind, title, &asks)?;
     // If nothing that is shown is redacted, or nothing is shown, notes about redaction are not needed.
     let is_told = (args.shown.redact || ci::is_log()) && plan.format != RunFormat::Quiet;
     let redactor = if is_told { secrets::redactor()? } else { config::redactor()?.0 };

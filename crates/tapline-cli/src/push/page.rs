@@ -8,7 +8,9 @@ use std::time::Duration;
 use rustix::process::{Signal, getpid, kill_process};
 use serde_json::Value;
 use tapline_http::BlockingClient;
+use tapline_protocol::Json;
 use tapline_runner::{Control, Permission, PermissionQuestion};
+use tapline_server::question_digest;
 use tapline_session::InquiryAnswers;
 use tokio::sync::{mpsc, oneshot};
 
@@ -30,8 +32,16 @@ pub(crate) enum PageCommand {
 }
 
 /// What somebody answered on the page.
-#[derive(Debug)]
-pub(crate) enum PageAnswer {
+#[derive(Clone, Debug)]
+pub(crate) struct PageAnswer {
+    /// That of the question that the page showed. `None`: nobody can compare it.
+    pub(crate) digest: Option<String>,
+    pub(crate) said: Said,
+}
+
+/// An answer, whatever it was to.
+#[derive(Clone, Debug)]
+pub(crate) enum Said {
     Allow,
     Deny(String),
     /// What was chosen or said for each question.
@@ -39,13 +49,17 @@ pub(crate) enum PageAnswer {
 }
 
 impl PageAnswer {
-    /// Returns the answer to this question.
-    pub(crate) fn permission(self, question: &PermissionQuestion) -> Permission {
-        match self {
-            Self::Allow => Permission::allow(),
-            Self::Deny(why) => Permission::deny(why),
-            Self::Answers(answers) => question.answered(&answers),
+    /// Returns the answer to this question. `None` if the page showed another one: whoever else may push could have sent it one with the same id.
+    pub(crate) fn permission(&self, question: &PermissionQuestion) -> Option<Permission> {
+        let input = question.request.input.as_ref().map_or("null", Json::as_str);
+        if self.digest.as_ref().is_some_and(|digest| *digest != question_digest(&question.tool, input)) {
+            return None;
         }
+        Some(match &self.said {
+            Said::Allow => Permission::allow(),
+            Said::Deny(why) => Permission::deny(why),
+            Said::Answers(answers) => question.answered(answers),
+        })
     }
 }
 
@@ -59,7 +73,7 @@ pub(crate) trait Page: Send + Sync + 'static {
 }
 
 /// Asks the server for commands for as long as this program runs.
-pub(super) fn obey(client: &BlockingClient, target: &Target, run: &Mutex<String>, page: &impl Page) {
+pub(super) fn obey(client: &BlockingClient, target: &Target, run: &Mutex<String>, page: &impl Page, redacts: bool) {
     let mut last = (String::new(), 0);
     loop {
         let name = run.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -83,7 +97,7 @@ pub(super) fn obey(client: &BlockingClient, target: &Target, run: &Mutex<String>
         for command in told["commands"].as_array().into_iter().flatten() {
             last.1 = command["n"].as_u64().unwrap_or(last.1);
             match command["command"].as_str() {
-                Some("answer") => page.take(answer_of(command)),
+                Some("answer") => page.take(answer_of(command, redacts)),
                 Some("message") => page.take(PageCommand::Message(command["text"].as_str().unwrap_or_default().to_owned())),
                 Some("interrupt") => page.take(PageCommand::Interrupt),
                 Some("stop") => signal(Signal::TERM),
@@ -93,17 +107,20 @@ pub(super) fn obey(client: &BlockingClient, target: &Target, run: &Mutex<String>
     }
 }
 
-fn answer_of(command: &Value) -> PageCommand {
+/// Reads an answer. What the page shows without its secrets has another digest than what the agent asks.
+fn answer_of(command: &Value, redacts: bool) -> PageCommand {
     let texts =
         |chosen: &Value| chosen.as_array().into_iter().flatten().filter_map(|one| Some(one.as_str()?.to_owned())).collect();
-    let answer = match (command["decision"].as_str(), command["answers"].as_object()) {
-        (Some("allow"), None) => PageAnswer::Allow,
+    let said = match (command["decision"].as_str(), command["answers"].as_object()) {
+        (Some("allow"), None) => Said::Allow,
         (Some("allow"), Some(all)) => {
-            PageAnswer::Answers(all.iter().map(|(question, chosen)| (question.clone(), texts(chosen))).collect())
+            Said::Answers(all.iter().map(|(question, chosen)| (question.clone(), texts(chosen))).collect())
         }
-        _ => PageAnswer::Deny(command["message"].as_str().unwrap_or("denied on the page of tapline serve").to_owned()),
+        _ => Said::Deny(command["message"].as_str().unwrap_or("denied on the page of tapline serve").to_owned()),
     };
-    PageCommand::Answer { question: command["question"].as_str().unwrap_or_default().to_owned(), answer }
+    let digest = command["digest"].as_str().filter(|_| !redacts).map(str::to_owned);
+    let question = command["question"].as_str().unwrap_or_default().to_owned();
+    PageCommand::Answer { question, answer: PageAnswer { digest, said } }
 }
 
 fn signal(signal: Signal) {
@@ -153,9 +170,10 @@ impl Page for Asks {
     fn take(&self, command: PageCommand) {
         match command {
             PageCommand::Answer { question, answer } => {
+                let mut open = self.open();
+                let said = open.get(&question).and_then(|(asked, _)| answer.permission(asked));
                 // Whoever asked may have given up.
-                let asked = self.open().remove(&question);
-                let _ = asked.map(|(question, reply)| reply.send(answer.permission(&question)));
+                let _ = said.and_then(|said| Some(open.remove(&question)?.1.send(said)));
             }
             // If the agent has ended meanwhile, nobody reads it.
             PageCommand::Message(text) => drop(self.agent().as_ref().map(|agent| agent.send(text))),

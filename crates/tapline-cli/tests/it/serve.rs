@@ -268,8 +268,12 @@ cat >/dev/null
 
 /// Allows what is asked, as it is shown.
 fn allow(serving: &Serving) {
+    decide(serving, "allow");
+}
+
+fn decide(serving: &Serving, decision: &str) {
     let open = &serving.json("/api/v1/sessions/asking")["questions"][0];
-    let body = serde_json::json!({"question": open["id"], "digest": open["digest"], "decision": "allow"}).to_string();
+    let body = serde_json::json!({"question": open["id"], "digest": open["digest"], "decision": decision}).to_string();
     let answer = serving.ask("POST", "/api/v1/sessions/asking/answer", &bearer(), &body).unwrap();
     assert_eq!(answer.0, 200, "{answer:?}");
 }
@@ -307,6 +311,36 @@ fn a_question_of_a_run_is_answered_on_the_page() {
     // Nobody answers: no.
     let ended = ran(run(&["--ask-timeout", "300ms"]).wait_with_output().unwrap());
     assert_eq!(ended.out, "denied\n", "{ended:?}");
+}
+
+/// Whoever else may push could send another question under the id of an open one.
+#[test]
+fn what_somebody_else_had_shown_is_not_allowed() {
+    let home = Home::new();
+    let serving = Serving::start(&home, &["--allow-control"]);
+    let (there, agent, url) = (Home::new(), home.script("agent", ASKS), format!("http://{}", serving.address));
+    let mut run = command(&["run", "go", "--bin", &agent, "--push", &url, "--ask", "--format", "text", "--grace", PATIENT]);
+    run.envs(there.environment()).env("TAPLINE_PUSH_TOKEN", TOKEN);
+    let asking = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let is_asked = |command: &str| {
+        let row = serving.json("/api/v1/sessions/asking");
+        row["controllable"] == true && row["questions"][0]["text"]["input"]["command"] == command
+    };
+    wait_until("it asks", || is_asked("make deploy"));
+    let recording = std::fs::read_dir(home.path("tapline/recordings")).unwrap().flatten().next().unwrap().path();
+    let pushed: Value = serde_json::from_slice(&std::fs::read(recording.join("push.json")).unwrap()).unwrap();
+    let path = format!("/api/v1/ingest/{}", pushed["run"].as_str().unwrap());
+    let push = |command: &str| {
+        let line = ASKS.lines().find(|line| line.contains("can_use_tool")).unwrap();
+        let line = line.trim_start_matches("say ").trim_matches('\'').replace("make deploy", command) + "\n";
+        assert_eq!(serving.ask("POST", &path, &bearer(), &line).unwrap().0, 200);
+        wait_until("it is shown", || is_asked(command));
+    };
+    push("ls");
+    allow(&serving);
+    push("make deploy");
+    decide(&serving, "deny");
+    assert_eq!(ran(asking.wait_with_output().unwrap()).out, "denied\n");
 }
 
 #[test]

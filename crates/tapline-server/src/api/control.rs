@@ -86,8 +86,9 @@ pub(crate) async fn answer(State(app): Shared, Path(id): Path<String>, body: Inc
     let answer: Answer = serde_json::from_slice(&bytes).map_err(wrong)?;
     drop(bytes);
     blocking(move || {
-        let (question, how, command) = told(&app, &live, &run, answer)?;
-        app.controls.answer(&run, &question, how, command).map_err(not_given)?;
+        let question = (answer.question.clone(), answer.digest.clone());
+        let (how, command) = told(&app, &live, &run, answer)?;
+        app.controls.answer(&run, question, how, command).map_err(not_given)?;
         // Everybody who looks at the question knows at once that it has its answer.
         app.hub.show(&live, &locked(&live.follower));
         json(&value!({"ok": true}))
@@ -95,10 +96,10 @@ pub(crate) async fn answer(State(app): Shared, Path(id): Path<String>, body: Inc
     .await
 }
 
-/// Checks an answer. Returns the id of its question, how that is answered, and what the run is told.
-fn told(app: &App, live: &Live, run: &str, answer: Answer) -> Result<(String, &'static str, Value), ApiError> {
+/// Checks an answer. Returns how its question is answered, and what the run is told.
+fn told(app: &App, live: &Live, run: &str, answer: Answer) -> Result<(&'static str, Value), ApiError> {
     let Answer { question, digest, decision, message, answers } = answer;
-    if let Some(given) = app.controls.answered(run, &question) {
+    if let Some(given) = app.controls.answered(run, &question, &digest) {
         return Err(already(&given.told()));
     }
     let follower = locked(&live.follower);
@@ -110,8 +111,9 @@ fn told(app: &App, live: &Live, run: &str, answer: Answer) -> Result<(String, &'
         return Err(ApiError::new(StatusCode::CONFLICT, "changed", message));
     }
     if decision == Decision::Deny {
-        let command = value!({"command": "answer", "question": question, "decision": "deny", "message": message});
-        return Ok((question, "refused", command));
+        let command =
+            value!({"command": "answer", "question": question, "digest": digest, "decision": "deny", "message": message});
+        return Ok(("refused", command));
     }
     // What nobody can have seen is not allowed.
     let whole = follower.questions().whole(&question).map_err(|error| ApiError::internal(&error))?;
@@ -124,13 +126,12 @@ fn told(app: &App, live: &Live, run: &str, answer: Answer) -> Result<(String, &'
             "The answers do not fit: {mistake}. Send `answers`: what was chosen for each question."
         )));
     }
-    let command = value!({"command": "answer", "question": question, "decision": "allow"});
+    let mut command = value!({"command": "answer", "question": question, "digest": digest, "decision": "allow"});
     if text.options.is_empty() {
-        return Ok((question, "allowed", command));
+        return Ok(("allowed", command));
     }
-    let answers: BTreeMap<String, Vec<String>> = answers.into_iter().collect();
-    let command = value!({"command": "answer", "question": question, "decision": "allow", "answers": answers});
-    Ok((question, "answered", command))
+    command["answers"] = value!(answers.into_iter().collect::<BTreeMap<String, Vec<String>>>());
+    Ok(("answered", command))
 }
 
 /// Says why a question cannot be shown or answered.
@@ -235,7 +236,7 @@ pub(crate) async fn commands(
     tokio::pin!(deadline);
     loop {
         news.mark_unchanged();
-        let commands = app.controls.read(&run, after, query.messages.unwrap_or(false));
+        let commands = app.controls.read(&run, after, query.messages);
         let is_over = *stop.borrow() || !app.controls.is_allowed || !commands.is_empty() || deadline.is_elapsed();
         if is_over {
             return json(&value!({"commands": commands, "allowed": app.controls.is_allowed}));

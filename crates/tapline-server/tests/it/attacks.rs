@@ -18,6 +18,7 @@ const CLOSED: &[(&str, &str)] = &[
     ("GET", "/api/v1/sessions/x"),
     ("GET", "/api/v1/sessions/x/steps"),
     ("GET", "/api/v1/sessions/x/events"),
+    ("GET", "/api/v1/sessions/x/questions/q"),
     ("GET", "/api/v1/sessions/x/download"),
     ("GET", "/api/v1/events"),
     ("GET", "/api/v1/search?q=x"),

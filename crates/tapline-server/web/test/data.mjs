@@ -40,7 +40,7 @@ export function asked(id, tool, input, options = []) {
 export const question = (id, command) => asked(id, 'Bash', { command, description: 'Do it' });
 export const inquiry = (id) => {
   const options = [
-    { question: 'Which colour?', header: 'Colour', several: false, options: [{ label: 'Red', description: 'warm' }, { label: 'Blue', description: 'cold' }] },
+    { question: 'Which colour?', header: 'Colour', several: false, options: [{ label: 'Red', description: 'warm' }, { label: 'Blue', description: 'cold\u00ad' }] },
     { question: 'Which sizes?', header: 'Size', several: true, options: [{ label: 'S', description: '' }, { label: 'M', description: '' }, { label: 'L', description: '' }] },
   ];
   return asked(id, 'AskUserQuestion', { questions: options }, options);

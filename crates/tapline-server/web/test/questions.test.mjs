@@ -128,6 +128,7 @@ test('a question with options is answered with them, several, or in words', asyn
     const send = place.getByRole('button', { name: 'Answer', exact: true });
     await send.waitFor();
     assert.equal(await allow(place).count(), 0);
+    assert.equal(await place.getByText('cold<U+00AD>').count(), 1, 'what could be missed is visible');
     assert.equal(await send.isDisabled(), true, 'nothing is chosen');
     await place.getByLabel('Blue').check();
     await place.getByLabel('L', { exact: false }).last().check();

@@ -103,11 +103,11 @@ impl Questions {
     /// Adds a request. What is always allowed is not asked. Returns `true` if it must be shown now.
     pub(super) fn add(&mut self, asked: Asked) -> bool {
         if let Some(at) = self.early.iter().position(|(id, _)| *id == asked.question.id) {
-            if let Some((_, answer)) = self.early.remove(at) {
-                let answer = answer.permission(&asked.question);
+            let answer = self.early.remove(at).and_then(|(_, answer)| answer.permission(&asked.question));
+            if let Some(answer) = answer {
                 self.reply(asked, answer);
+                return false;
             }
-            return false;
         }
         if self.always.contains(&asked.about) {
             self.reply(asked, Permission::allow());
@@ -130,9 +130,9 @@ impl Questions {
             }
             return Elsewhere::Behind;
         };
+        let Some(said) = answer.permission(&self.waiting[at].question) else { return Elsewhere::Behind };
         if let Some(asked) = self.waiting.remove(at) {
-            let answer = answer.permission(&asked.question);
-            self.reply(asked, answer);
+            self.reply(asked, said);
         }
         if at > 0 {
             return Elsewhere::Behind;
@@ -191,7 +191,7 @@ impl Questions {
         let Some(question) = self.current() else { return String::new() };
         let inquiries = question.inquiries();
         if !inquiries.is_empty() {
-            return self.asks(&inquiries, style, columns);
+            return self.asks(&inquiries, style);
         }
         let file = self.waiting.front().map_or(Current::Absent, |asked| asked.file.current());
         let reason = question.decision.reason.as_deref().or(question.request.decision_reason.as_deref());
@@ -274,15 +274,14 @@ impl Questions {
         }
     }
 
-    fn asks(&self, inquiries: &[Inquiry], style: Style, columns: usize) -> String {
+    fn asks(&self, inquiries: &[Inquiry], style: Style) -> String {
         let Style { yellow, bold, dim, reset, .. } = style;
         let Some(inquiry) = inquiries.get(self.answers.len()) else { return String::new() };
         let mut out = format!("{yellow}?{reset} {bold}{}{reset}\n", one_line(&inquiry.question));
         for (number, option) in (1..).zip(&inquiry.options) {
             let about = one_line(&option.description);
             let about = if about.is_empty() { about } else { format!(" {dim}{about}{reset}") };
-            let label = fit(&one_line(&option.label), columns.saturating_sub(6)).into_owned();
-            let _ = writeln!(out, "  {bold}{number}{reset} {label}{about}");
+            let _ = writeln!(out, "  {bold}{number}{reset} {}{about}", one_line(&option.label));
         }
         let several = if inquiry.several { " (several: 1,3)" } else { "" };
         out + &format!("  {dim}a number{several}, or your own words; Enter alone: no answer{reset}\n")
@@ -311,19 +310,24 @@ fn words(question: &PermissionQuestion) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::push::page::Said;
+
+    fn said() -> PageAnswer {
+        PageAnswer { digest: None, said: Said::Allow }
+    }
 
     #[test]
     fn an_answer_waits_for_its_request_until_the_turn_ends() {
         let mut questions = Questions::default();
         for n in 0..2 * EARLY {
-            assert_eq!(questions.settle(&n.to_string(), PageAnswer::Allow), Elsewhere::Behind);
+            assert_eq!(questions.settle(&n.to_string(), said()), Elsewhere::Behind);
         }
         assert_eq!(questions.early.len(), EARLY);
         questions.end_turn();
         assert!(questions.early.is_empty());
         // Somebody was faster.
         questions.note_settled("asked".to_owned());
-        questions.settle("asked", PageAnswer::Allow);
+        questions.settle("asked", said());
         assert!(questions.early.is_empty());
     }
 }
