@@ -18,11 +18,13 @@ pub enum EntryKind {
     Call,
     /// What a tool returned.
     Output,
+    /// What the model thought before it answered.
+    Thinking,
 }
 
 impl EntryKind {
     /// All kinds, in the order of their numbers in the index.
-    pub const ALL: [Self; 4] = [Self::Prompt, Self::Answer, Self::Call, Self::Output];
+    pub const ALL: [Self; 5] = [Self::Prompt, Self::Answer, Self::Call, Self::Output, Self::Thinking];
 
     /// Returns its name.
     pub const fn name(self) -> &'static str {
@@ -31,6 +33,7 @@ impl EntryKind {
             Self::Answer => "answer",
             Self::Call => "call",
             Self::Output => "output",
+            Self::Thinking => "thinking",
         }
     }
 

@@ -15,7 +15,7 @@ pub(crate) mod sessions;
 pub(crate) mod stats;
 pub(crate) mod worker;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -467,7 +467,16 @@ pub(crate) fn print_help(command: Option<&str>) -> std::io::Result<()> {
 }
 
 fn read(words: impl Iterator<Item = OsString>) -> Result<Command, clap::Error> {
-    let words: Vec<_> = words.collect();
+    let mut words: Vec<_> = words.collect();
+    if words.get(1).is_some_and(|command| command == "search") {
+        // What is quoted as one word, as in `'-retry timeout'`, is no option. A blank does nothing to a search.
+        let is_quoted = |word: &OsString| {
+            word.to_str().is_some_and(|word| word.starts_with('-') && word.contains(' ') && !word.contains('='))
+        };
+        for word in words.iter_mut().take_while(|word| *word != "--").filter(|word| is_quoted(word)) {
+            *word = [OsStr::new(" "), word].into_iter().collect();
+        }
+    }
     match read_quickly(&words) {
         Some(command) => Ok(command),
         None => Ok(Cli::from_arg_matches(&command_line().try_get_matches_from(words)?)?.command),

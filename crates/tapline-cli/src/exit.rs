@@ -73,7 +73,7 @@ pub(crate) fn code_of_status(status: std::process::ExitStatus) -> u8 {
 /// Returns the table at the end of help texts.
 pub(crate) fn codes() -> String {
     let also = |code| match code {
-        FAILED => " (or --get found nothing, or there is a warning that --fail-on or --require-clean names)",
+        FAILED => " (or --get or search found nothing, or there is a warning that --fail-on or --require-clean names)",
         VIOLATED => " (sim, replay --strict: an expectation was not met)",
         _ => "",
     };

@@ -1,6 +1,7 @@
 //! What is searched for, as the database reads it.
 
 use rusqlite::params;
+use tapline_session::text::nearest;
 
 use super::query::{Filter, SearchQuery, Term};
 use super::results::SearchSort;
@@ -16,6 +17,8 @@ const NAMED: i64 = 64;
 /// If no more words than this begin so, they are searched for one by one. For a beginning, the database puts the places of
 /// all words together before it returns the first.
 const WORDS: u32 = 200;
+/// Of shorter words it cannot be told what was meant.
+const SHORTEST_SLIP: usize = 4;
 
 /// What a text must be, beside its words: one of these marks must be there, or none.
 pub(super) type MarkFilter = (bool, Vec<String>);
@@ -43,7 +46,9 @@ impl Tier {
         let all = |near, words_only| Self { near, words_only };
         match sort {
             SearchSort::Newest => vec![Self::ALL],
-            SearchSort::Best if query.terms.len() < 2 => vec![all(false, true), all(false, false)],
+            SearchSort::Best if query.terms.len() < 2 || query.terms.iter().any(|term| term.or) => {
+                vec![all(false, true), all(false, false)]
+            }
             SearchSort::Best => vec![all(true, true), all(true, false), all(false, true), all(false, false)],
         }
     }
@@ -78,8 +83,15 @@ impl TextIndex {
     pub(super) fn asked(&self, query: &SearchQuery) -> Result<Option<Asked>, ArchiveError> {
         let Some(marks) = self.marks(query)? else { return Ok(None) };
         let written = |terms: &[Term]| terms.iter().map(|term| self.written(term)).collect::<Result<Vec<_>, _>>();
+        let mut terms: Vec<String> = Vec::new();
+        for (term, written) in query.terms.iter().zip(written(&query.terms)?) {
+            match terms.last_mut().filter(|_| term.or) {
+                Some(before) => *before = format!("({before} OR {written})"),
+                None => terms.push(written),
+            }
+        }
         let near = query.terms.iter().map(Term::written).collect();
-        Ok(Some(Asked { terms: written(&query.terms)?, near, without: written(&query.without)?, marks }))
+        Ok(Some(Asked { terms, near, without: written(&query.without)?, marks }))
     }
 
     /// Writes a term, the beginning of a word as all words that begin so.
@@ -91,8 +103,32 @@ impl TextIndex {
         if words.is_empty() || words.len() > WORDS as usize {
             return Ok(term.written());
         }
-        let one = |word: String| Term { words: [before, &[word]].concat(), prefix: false }.written();
+        let one = |word: String| Term { words: [before, &[word]].concat(), prefix: false, or: false }.written();
         Ok(format!("({})", words.into_iter().map(one).collect::<Vec<_>>().join(" OR ")))
+    }
+
+    /// Returns words that are searched for and stand in no text, each with one that does and is nearly the same.
+    pub(super) fn meant(&self, query: &SearchQuery) -> Result<Vec<(String, String)>, ArchiveError> {
+        let db = &self.store.db;
+        let mut known = db.prepare("SELECT 1 FROM vocabulary WHERE term = ?")?;
+        let mut similar =
+            db.prepare("SELECT term FROM vocabulary WHERE term >= ? AND term < ? AND length(term) BETWEEN ? AND ?")?;
+        let words = query.terms.iter().filter(|term| !term.prefix).flat_map(|term| &term.words);
+        let mut meant = Vec::new();
+        // A slip is seldom in the first letter.
+        for word in words.filter(|word| word.len() >= SHORTEST_SLIP) {
+            let Some(first) = word.chars().next().filter(|_| word.chars().all(char::is_alphabetic)) else { continue };
+            let (length, first) = (i64::try_from(word.chars().count()).unwrap_or(0), first.to_string());
+            if known.exists([word])? {
+                continue;
+            }
+            let behind = format!("{first}{}", char::MAX);
+            let others = similar.query_map(params![first, behind, length - 1, length + 1], |row| row.get(0))?;
+            let mut others: Vec<String> = others.collect::<rusqlite::Result<_>>()?;
+            others.retain(|other| other.chars().all(char::is_alphabetic));
+            meant.extend(nearest(word, others.iter().map(String::as_str)).map(|near| (word.clone(), near.to_owned())));
+        }
+        Ok(meant)
     }
 
     /// Returns the marks that the filters ask for, each group with whether one of it must be there or none. Returns none if

@@ -129,6 +129,22 @@ impl TextIndex {
         options: &SearchOptions,
         redactor: &Redactor,
     ) -> Result<SearchFound, ArchiveError> {
+        let mut found = self.find(query, options, redactor)?;
+        if found.sessions.is_empty() {
+            let first = SearchOptions { sessions: 1, hits: 1, ..options.clone() };
+            for (word, near) in self.meant(query)? {
+                // A word can be a part of a secret, which is never shown.
+                let seen = self.find(&SearchQuery::word(&near), &first, redactor)?;
+                let is_shown = |hit: &Hit| matches!(&hit.shown, Shown::Snippet(snippet) if !snippet.matches.is_empty());
+                if seen.sessions.iter().flat_map(|session| &session.hits).any(is_shown) {
+                    found.meant.push((word, near));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    fn find(&self, query: &SearchQuery, options: &SearchOptions, redactor: &Redactor) -> Result<SearchFound, ArchiveError> {
         // All at one moment: another process may be writing. What is then missing was damaged.
         let _moment = self.store.db.unchecked_transaction()?;
         let files = self.files()?;

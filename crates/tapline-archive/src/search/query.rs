@@ -1,4 +1,4 @@
-//! What is searched for: words, phrases, prefixes and filters, read from what a person typed. No text of theirs reaches the
+//! What is searched for: words, phrases, prefixes, alternatives and filters, read from what a person typed. No text of theirs reaches the
 //! database as syntax: it is taken apart into words here, and every word is quoted.
 
 use std::fmt::Display;
@@ -30,6 +30,9 @@ pub enum QueryError {
     /// There are too many terms.
     #[error("too many words: a search can have 32")]
     TooLong,
+    /// There is nothing to choose from.
+    #[error("`OR` stands between two words or phrases, as in `error OR warning`; to search for the word, write `or`")]
+    Or,
     /// There is no such filter.
     #[error("there is no filter `{name}:`; there are {known}; to search for the text itself, put it into double quotes")]
     NoFilter {
@@ -56,6 +59,8 @@ pub(super) struct Term {
     pub(super) words: Vec<String>,
     /// Whether the last word is only the beginning of one.
     pub(super) prefix: bool,
+    /// Whether it may stand in place of the one before it.
+    pub(super) or: bool,
 }
 
 /// What a text must be, beside its words.
@@ -99,19 +104,46 @@ impl SearchQuery {
         let time = |text: &str| time(text).map_err(|error| error.to_string());
         let mut query = Self::default();
         let mut rest = text.trim_start();
+        // Whether the last one was a term, and whether it was an `OR`.
+        let (mut was_term, mut is_or) = (false, false);
         while !rest.is_empty() {
+            if let Some(behind) =
+                rest.strip_prefix("OR").filter(|behind| behind.trim_start().len() < behind.len() || behind.is_empty())
+            {
+                if !was_term {
+                    return Err(QueryError::Or);
+                }
+                (was_term, is_or, rest) = (false, true, behind.trim_start());
+                continue;
+            }
+            let terms = query.terms.len();
             let negative = rest.len() > 1 && rest.starts_with('-') && !rest[1..].starts_with(char::is_whitespace);
             let token = if negative { &rest[1..] } else { rest };
             rest = query.take(token, negative, &time)?.trim_start();
+            was_term = query.terms.len() > terms;
+            match query.terms.last_mut() {
+                Some(term) if is_or && was_term => term.or = true,
+                _ if is_or => return Err(QueryError::Or),
+                _ => {}
+            }
+            is_or = false;
             if query.terms.len() + query.without.len() + query.filters.len() > MOST_TERMS {
                 return Err(QueryError::TooLong);
             }
+        }
+        if is_or {
+            return Err(QueryError::Or);
         }
         let is_empty = query.terms.is_empty() && query.without.is_empty() && query.filters.is_empty();
         if is_empty && query.since.is_none() && query.until.is_none() {
             return Err(QueryError::Empty);
         }
         Ok(query)
+    }
+
+    /// One word of the index.
+    pub(super) fn word(word: &str) -> Self {
+        Self { terms: vec![Term { words: vec![word.to_owned()], prefix: false, or: false }], ..Self::default() }
     }
 
     /// Takes one term or filter. Returns the rest.
@@ -154,7 +186,7 @@ impl SearchQuery {
         }
         // A prefix that ends in a sign, as in `foo-*`, means the words before it.
         let prefix = prefix && text.ends_with(char::is_alphanumeric);
-        if negative { &mut self.without } else { &mut self.terms }.push(Term { words, prefix });
+        if negative { &mut self.without } else { &mut self.terms }.push(Term { words, prefix, or: false });
         Ok(())
     }
 
@@ -170,36 +202,37 @@ impl SearchQuery {
             return Err(bad("a value must follow the colon".to_owned()));
         }
         let owned = || value.to_owned();
-        let filter = match name {
-            "since" | "until" if negative => return Err(bad("a time cannot be excluded".to_owned())),
-            "since" => {
-                self.since = Some(time(value).map_err(bad)?);
-                return Ok(());
-            }
-            "until" => {
-                self.until = Some(time(value).map_err(bad)?);
-                return Ok(());
-            }
-            "agent" => Filter::Agent(owned()),
-            "branch" => Filter::Branch(owned()),
-            "project" => Filter::Project(owned()),
-            "session" => Filter::Session(owned()),
-            "tool" => Filter::Tool(owned()),
-            "is" => match value {
-                "error" => Filter::Error,
-                "subagent" => Filter::Subagent,
-                _ => {
-                    let kind = EntryKind::ALL.into_iter().find(|kind| kind.name() == value);
-                    Filter::Kind(
-                        kind.ok_or_else(|| bad("it can be answer, call, error, output, prompt or subagent".to_owned()))?,
-                    )
+        let filter =
+            match name {
+                "since" | "until" if negative => return Err(bad("a time cannot be excluded".to_owned())),
+                "since" => {
+                    self.since = Some(time(value).map_err(bad)?);
+                    return Ok(());
                 }
-            },
-            _ => {
-                let known = FILTERS.map(|name| format!("{name}:")).join(", ");
-                return Err(QueryError::NoFilter { name: name.to_owned(), known });
-            }
-        };
+                "until" => {
+                    self.until = Some(time(value).map_err(bad)?);
+                    return Ok(());
+                }
+                "agent" => Filter::Agent(owned()),
+                "branch" => Filter::Branch(owned()),
+                "project" => Filter::Project(owned()),
+                "session" => Filter::Session(owned()),
+                "tool" => Filter::Tool(owned()),
+                "is" => match value {
+                    "error" => Filter::Error,
+                    "subagent" => Filter::Subagent,
+                    _ => {
+                        let kind = EntryKind::ALL.into_iter().find(|kind| kind.name() == value);
+                        Filter::Kind(kind.ok_or_else(|| {
+                            bad("it can be answer, call, error, output, prompt, subagent or thinking".to_owned())
+                        })?)
+                    }
+                },
+                _ => {
+                    let known = FILTERS.map(|name| format!("{name}:")).join(", ");
+                    return Err(QueryError::NoFilter { name: name.to_owned(), known });
+                }
+            };
         self.filters.push((!negative, filter));
         Ok(())
     }
@@ -215,7 +248,7 @@ fn filter_of(token: &str) -> Option<(&str, &str)> {
 }
 
 impl Term {
-    /// Writes it as the database reads it. Words are letters and digits only.
+    /// Writes it as the database reads it. Words have no sign of ASCII.
     pub(super) fn written(&self) -> String {
         format!("\"{}\"{}", self.words.join(" "), if self.prefix { " *" } else { "" })
     }
@@ -232,7 +265,7 @@ mod tests {
     }
 
     fn term(words: &[&str], prefix: bool) -> Term {
-        Term { words: words.iter().map(|word| (*word).to_owned()).collect(), prefix }
+        Term { words: words.iter().map(|word| (*word).to_owned()).collect(), prefix, or: false }
     }
 
     #[test]
@@ -250,6 +283,19 @@ mod tests {
         ];
         assert_eq!(query.terms, terms);
         assert_eq!(query.without, [term(&["retry"], false), term(&["not", "found"], false)]);
+    }
+
+    #[test]
+    fn alternatives() {
+        let or = |words: &[&str]| Term { or: true, ..term(words, false) };
+        let query = parse(r#"panic "not found" OR absent  OR gone tool:Bash or"#).unwrap();
+        let terms =
+            [term(&["panic"], false), term(&["not", "found"], false), or(&["absent"]), or(&["gone"]), term(&["or"], false)];
+        assert_eq!(query.terms, terms);
+        assert_eq!(parse("ORacle \"OR\"").unwrap().terms, [term(&["oracle"], false), term(&["or"], false)]);
+        for wrong in ["OR", "OR a", "a OR", "a OR OR b", "a OR -b", "-a OR b", "a OR tool:Bash", "tool:Bash OR a"] {
+            assert_eq!(parse(wrong), Err(QueryError::Or), "{wrong}");
+        }
     }
 
     #[test]
@@ -272,7 +318,7 @@ mod tests {
         let wrong = |text: &str| parse(text).unwrap_err().to_string();
         assert_eq!(wrong("  "), "nothing to search for: name a word, a \"phrase\" or a filter");
         assert!(wrong("tools:Bash").contains("there are agent:, branch:, is:, project:, session:, since:, tool:, until:"));
-        assert!(wrong("is:bad").contains("answer, call, error, output, prompt or subagent"));
+        assert!(wrong("is:bad").contains("answer, call, error, output, prompt, subagent or thinking"));
         assert_eq!(wrong("since:later"), "`since:later` is not possible: not a time");
         assert_eq!(wrong("->"), "`>` has no letter or digit to search for");
         assert!(wrong("a*").contains("two letters"));
@@ -288,7 +334,7 @@ mod tests {
                 for term in query.terms.iter().chain(&query.without) {
                     let written = term.written();
                     let inner = written.trim_end_matches(" *").trim_matches('"');
-                    prop_assert!(!inner.is_empty() && inner.chars().all(|c| c.is_alphanumeric() || c == ' '));
+                    prop_assert!(!inner.is_empty() && inner.chars().all(|c| c.is_alphanumeric() || c == ' ' || !c.is_ascii()));
                 }
             }
         }

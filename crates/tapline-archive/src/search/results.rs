@@ -72,6 +72,8 @@ pub struct SearchFound {
     pub sessions: Vec<FoundSession>,
     /// Whether there are more sessions than were asked for.
     pub more: bool,
+    /// If nothing was found: words that stand nowhere, each with one that does and may be what was meant.
+    pub meant: Vec<(String, String)>,
 }
 
 /// A session with hits.

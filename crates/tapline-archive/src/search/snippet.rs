@@ -100,7 +100,7 @@ fn matches(text: &str, terms: &[Term]) -> Vec<(Range<usize>, usize)> {
         }
         open.extend((0..terms.len()).map(|term| (term, 0, range.start)));
         for (term, there, start) in open.drain(..) {
-            let Term { words, prefix } = &terms[term];
+            let Term { words, prefix, .. } = &terms[term];
             let is_last = there + 1 == words.len();
             let fits = if is_last && *prefix { word.starts_with(&*words[there]) } else { word == words[there] };
             match (fits, is_last) {
@@ -196,7 +196,7 @@ mod tests {
     fn terms(all: &[&str]) -> Vec<Term> {
         let term = |term: &&str| {
             let words = term.trim_end_matches('*').split(' ').map(str::to_owned).collect();
-            Term { words, prefix: term.ends_with('*') }
+            Term { words, prefix: term.ends_with('*'), or: false }
         };
         all.iter().map(term).collect()
     }
@@ -232,7 +232,7 @@ mod tests {
             let Snippet { text, matches } = cut(&text, &matches(&text, &terms(&["a", "b c"])), width);
             for range in matches {
                 let marked = &text[range];
-                let letters: String = marked.chars().filter(|c| c.is_alphanumeric()).collect();
+                let letters: String = marked.chars().filter(|c| c.is_alphanumeric()).collect::<String>().replace('ä', "a");
                 prop_assert!(["a", "bc"].contains(&&*letters) || marked.chars().count() >= width, "{marked}");
             }
         }

@@ -10,11 +10,11 @@ use crate::database::{self, Schema};
 use crate::error::ArchiveError;
 
 /// The version of the tables and of what a word is. An index of an earlier version is migrated.
-const VERSION: i64 = 4;
+const VERSION: i64 = 5;
 /// The name of its file.
 pub(super) const NAME: &str = "text.db";
 /// Its name beside an index of a newer version.
-const OWN_NAME: &str = "text.4.db";
+const OWN_NAME: &str = "text.5.db";
 pub(super) const SCHEMA: Schema = Schema { version: VERSION, tables: TABLES, probe: "SELECT key FROM asked LIMIT 0", migrate };
 /// The number of a text begins with its second, so that the newest come first without sorting. This many bits tell the
 /// texts of one second apart; where that is not enough, the next second is used.

@@ -233,6 +233,9 @@ fn words_phrases_prefixes_exclusions_and_filters_select() {
     assert_eq!(ids("parser -failed"), [5, 1]);
     assert_eq!(ids("-parser is:prompt"), [0_u64; 0]);
     assert_eq!(ids("größe"), [1]);
+    assert_eq!(ids("GROSSE"), [1], "accents do not matter");
+    assert_eq!(ids("select OR works"), [5, 4]);
+    assert_eq!(ids("parser select OR works OR error -fix"), [5, 3]);
     assert_eq!(ids("本語"), [4]);
     assert_eq!(ids("parse_all.rs"), [2]);
     assert_eq!(ids("tool:bash"), [3, 2]);
@@ -259,6 +262,57 @@ fn words_phrases_prefixes_exclusions_and_filters_select() {
             index.search(&query, &SearchOptions::default(), &Redactor::default()).unwrap();
         }
     }
+}
+
+#[test]
+fn signs_and_thoughts_are_found() {
+    let folder = TempFolder::new();
+    let thought = json!([{ "type": "thinking", "thinking": "Perhaps C++, not C#", "signature": "x" }, { "type": "text", "text": "In C, then 🚀👍🏽" }]);
+    write(&folder, "a.jsonl", &[answer("s1", 1, &thought), prompt("s1", 2, "Crème brûlée with c# and cre\u{300}me")]);
+    let index = indexed(&folder);
+    let shown = |query: &str| lines(&search(&index, query));
+    assert_eq!(shown("c++"), ["s1 thinking : Perhaps [C++], not C#"]);
+    assert_eq!(shown("C#"), ["s1 prompt : Crème brûlée with [c#] and cre\u{300}me", "s1 thinking : Perhaps C++, not [C#]"]);
+    assert_eq!(shown("c"), ["s1 answer : In [C], then 🚀👍🏽"]);
+    assert_eq!(shown("🚀"), ["s1 answer : In C, then [🚀]👍🏽"]);
+    assert_eq!(shown("creme"), ["s1 prompt : [Crème] brûlée with c# and [cre\u{300}me]"]);
+    assert_eq!(shown("perhaps is:thinking").len(), 1);
+    assert_eq!(shown("perhaps -is:thinking").len(), 0);
+    let codex = indexed(&fixtures("codex-0.142.0"));
+    assert_eq!(lines(&search(&codex, "is:thinking hm"))[0], "01a1e4f6 thinking : [Hm].");
+}
+
+#[test]
+fn what_the_program_notes_for_its_makers_is_not_found() {
+    let folder = TempFolder::new();
+    let result = |errors: &[&str]| {
+        json!({ "type": "result", "subtype": "error_during_execution", "is_error": true, "session_id": "s1", "errors": errors })
+            .to_string()
+    };
+    let note = "[ede_diagnostic] result_type=user last_content_type=n/a stop_reason=null";
+    write(&folder, "a.jsonl", &[prompt("s1", 1, "go"), result(&[note]), result(&[note, "Connection lost"])]);
+    let index = indexed(&folder);
+    assert_eq!(lines(&search(&index, "ede_diagnostic")), [""; 0]);
+    assert_eq!(lines(&search(&index, "is:error")), ["s1 answer error : Connection lost"]);
+}
+
+#[test]
+fn a_word_that_stands_nowhere_has_a_similar_one() {
+    let folder = TempFolder::new();
+    let lines = [prompt("s1", 1, "the connection was refused"), prompt("s1", 2, "password: correcthorse")];
+    write(&folder, "a.jsonl", &lines);
+    let index = indexed(&folder);
+    let meant = |query: &str| search_with(&index, query, &SearchOptions::default()).meant;
+    let pair = |word: &str, meant: &str| (word.to_owned(), meant.to_owned());
+    assert_eq!(meant("conection refuzed"), [pair("conection", "connection"), pair("refuzed", "refused")]);
+    assert_eq!(meant("Connetcion OR zebra"), [pair("connetcion", "connection")]);
+    // What is found needs no advice, short words have none, and a secret is not shown.
+    for none in ["connection", "connection zebra", "waz", "correcthorze", "conec*"] {
+        assert_eq!(meant(none), [], "{none}");
+    }
+    let mut elsewhere = SearchOptions::default();
+    elsewhere.below = vec!["/elsewhere".into()];
+    assert_eq!(search_with(&index, "conection", &elsewhere).meant, []);
 }
 
 #[test]

@@ -15,7 +15,7 @@ use tapline_session::text::{count_of, one_line, with_causes};
 
 use crate::archive::{self, Bar};
 use crate::args::search::Search;
-use crate::{output, secrets, when};
+use crate::{exit, output, secrets, when};
 
 /// About how much of a text is in the JSON.
 const JSON_WIDTH: usize = 240;
@@ -51,7 +51,8 @@ pub(crate) fn run(args: &Search) -> Result<u8> {
     {
         output::tell(&format!("{path} was searched for as a word. To search in it: --path {path}", path = one_line(path)));
     }
-    Ok(0)
+    // As grep does.
+    Ok(if found.sessions.is_empty() { exit::FAILED } else { 0 })
 }
 
 /// Brings the index up to date and searches it. A damaged index is made again, once.

@@ -39,8 +39,13 @@ try it  claude-denied · claude
     let coloured = search(&home, &["\"no such file\"", "--path", &denied(), "--color", "always"]);
     assert!(coloured.out.contains("none.txt: \x1b[1m\x1b[33mNo such file\x1b[0m or directory"), "{}", coloured.out);
     let nothing = search(&home, &["zebra", "--path", &denied()]);
-    assert_eq!(nothing.code, 0);
-    assert!(nothing.out.starts_with("Nothing found."), "{}", nothing.out);
+    assert_eq!(nothing.code, 1);
+    assert!(nothing.out.starts_with("Nothing found.") && nothing.out.lines().count() == 1, "{}", nothing.out);
+    let meant = search(&home, &["direktory OR zebra", "--path", &denied()]);
+    assert_eq!(meant.code, 1);
+    assert!(meant.out.ends_with("\n`direktory` stands nowhere: did you mean `directory`?\n"), "{}", meant.out);
+    let with_a_minus = search(&home, &["-zebra directory", "--path", &denied()]);
+    assert!(with_a_minus.code == 0 && with_a_minus.out.contains("or directory"), "{with_a_minus:?}");
 }
 
 #[test]
@@ -77,7 +82,7 @@ fn mistakes_are_told_with_what_to_do() {
             "there is no filter `tools:`; there are agent:, branch:, is:, project:, session:, since:, tool:, until:",
         ),
         (&["since:later"], "write it like 2026-11-01, 2026-11-01T09:00, 7d or 12h"),
-        (&["is:bad"], "answer, call, error, output, prompt or subagent"),
+        (&["is:bad"], "answer, call, error, output, prompt, subagent or thinking"),
         (&["(((", ")))"], "no letter or digit"),
         (&["x", "--path", "/nonexistent"], "cannot read /nonexistent"),
     ] {
@@ -144,6 +149,10 @@ fn no_output_has_a_secret() {
         line("b", json!(format!("needle token: {key} needle")))
     );
     let path = home.file("a.jsonl", &text);
+    for near in ["correcthorze", "correcthorze --json"] {
+        let ran = search(&home, &[&near.split(' ').collect::<Vec<_>>()[..], &["--path", &path]].concat());
+        assert!(ran.code == 1 && !ran.out.contains("correcthorse"), "{ran:?}");
+    }
     for args in [&["needle"][..], &["needle", "--json"], &["ghp*"], &["correcthorse"], &["correcthorse", "--json"]] {
         let ran = search(&home, &[args, &["--path", &path]].concat());
         assert!(ran.out.contains("[redacted]"), "{args:?}: {ran:?}");

@@ -9,6 +9,9 @@ use super::super::{cut_title, text};
 use super::Envelope;
 use crate::said::{Context, Each, EntryKind, Said, key, strings};
 
+/// What such a note begins with.
+const DIAGNOSTIC: &str = "[ede_diagnostic]";
+
 /// Reads the texts of one line.
 pub(super) fn said(line: Value<'_>, context: &mut Context, each: Each<'_>) {
     let envelope = Envelope::of(line);
@@ -25,6 +28,12 @@ pub(super) fn said(line: Value<'_>, context: &mut Context, each: Each<'_>) {
         "user" => user(&envelope, line, context, each),
         "result" if line.get("is_error").and_then(Value::as_bool) == Some(true) => {
             let said = line.get("result").or_else(|| line.get("errors")).map(strings).unwrap_or_default();
+            // What the program notes for its makers, beside what it says or alone, helps nobody.
+            let said = if said.contains(DIAGNOSTIC) {
+                said.lines().filter(|line| !line.starts_with(DIAGNOSTIC)).collect::<Vec<_>>().join("\n").into()
+            } else {
+                said
+            };
             let key = key(&["result", &envelope.session, &said]);
             pass_on(
                 Said { kind: EntryKind::Answer, key, call: 0, tool: Cow::default(), error: true, text: said },
@@ -62,6 +71,11 @@ fn answer(envelope: &Envelope<'_>, context: &Context, each: Each<'_>) {
                 let said = field("text");
                 let (key, error) = (key(&["text", id, &said]), envelope.error || no_model);
                 Said { kind: EntryKind::Answer, key, call: 0, tool: Cow::default(), error, text: said }
+            }
+            "thinking" => {
+                let said = field("thinking");
+                let key = key(&["thinking", id, &said]);
+                Said { kind: EntryKind::Thinking, key, call: 0, tool: Cow::default(), error: false, text: said }
             }
             "tool_use" | "server_tool_use" => {
                 let input = block.get("input").map(strings).unwrap_or_default();

@@ -36,6 +36,10 @@ pub(super) fn said(line: Value<'_>, context: &mut Context, each: Each<'_>) {
             let said = payload.get("content").map(texts).unwrap_or_default();
             words(EntryKind::Answer, said, false, context, each);
         }
+        ("response_item", "reasoning") => {
+            let said = payload.get("summary").map(texts).unwrap_or_default();
+            words(EntryKind::Thinking, said, false, context, each);
+        }
         ("response_item", "function_call" | "custom_tool_call" | "local_shell_call") => call(payload, context, each),
         ("response_item", "function_call_output" | "custom_tool_call_output") => {
             let output = payload.get("output").map(output).unwrap_or_default();
@@ -138,6 +142,7 @@ fn stream(kind: &str, line: Value<'_>, context: &mut Context, each: Each<'_>) {
             context.root = hash(&id);
         }
         ("item.completed", "agent_message") => words(EntryKind::Answer, field("text"), false, context, each),
+        ("item.completed", "reasoning") => words(EntryKind::Thinking, field("text"), false, context, each),
         ("item.completed", "error") => words(EntryKind::Answer, field("message"), true, context, each),
         ("item.completed", "command_execution") => {
             let root = context.root.to_string();

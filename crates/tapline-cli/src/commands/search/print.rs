@@ -27,7 +27,11 @@ pub(super) fn snippet_width(columns: usize) -> usize {
 /// Writes what was found for people. With columns, snippets are broken between words.
 pub(super) fn text(found: &SearchFound, zone: &TimeZone, columns: Option<usize>, style: Style) -> String {
     if found.sessions.is_empty() {
-        return "Nothing found. All words must stand in the same text; wor* also finds longer words.\n".to_owned();
+        let mut out = "Nothing found. All words must stand in the same text; wor* also finds longer words.\n".to_owned();
+        for (word, meant) in &found.meant {
+            let _ = writeln!(out, "`{word}` stands nowhere: did you mean `{meant}`?");
+        }
+        return out;
     }
     let Style { dim, reset, .. } = style;
     let mut out = String::new();
@@ -113,7 +117,8 @@ pub(super) fn json(query: &str, sort: Sort, found: &SearchFound, redactor: &Reda
         Sort::Best => "best",
     };
     let sessions: Vec<Value> = found.sessions.iter().map(|session| of_session(session, redactor)).collect();
-    json!({ "query": query, "sort": sort, "sessions": sessions, "more": found.more })
+    let meant: Vec<Value> = found.meant.iter().map(|(word, meant)| json!({ "word": word, "meant": meant })).collect();
+    json!({ "query": query, "sort": sort, "sessions": sessions, "more": found.more, "did_you_mean": meant })
 }
 
 fn of_session(session: &FoundSession, redactor: &Redactor) -> Value {
