@@ -71,6 +71,8 @@ pub struct Query {
     pub agents: Vec<String>,
     /// Where days begin.
     pub zone: TimeZone,
+    /// Whether rows of times are also of one project each.
+    pub instances: bool,
     /// Whether every row has its models.
     pub breakdown: bool,
     /// Whether every row has its cost over time.
@@ -91,6 +93,7 @@ impl Default for Query {
             models: Vec::new(),
             agents: Vec::new(),
             zone: TimeZone::UTC,
+            instances: false,
             breakdown: false,
             trend: false,
             now: 0,
@@ -287,6 +290,9 @@ impl FromIterator<CallEnd> for Ended {
 pub struct Row {
     /// What the row is of: a date, a name, an id.
     pub key: String,
+    /// The working folder, if rows are also of one project each.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub project: Option<String>,
     /// Its sums.
     #[serde(flatten)]
     pub totals: Totals,

@@ -43,6 +43,9 @@ pub(crate) fn moment(text: &str, zone: &TimeZone) -> Result<u64> {
         zoned(time)?
     } else if let Ok(day) = text.parse::<Date>() {
         zoned(day.to_datetime(jiff::civil::Time::midnight()))?
+    } else if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        // Elsewhere they are seconds. Nobody means the last seven.
+        bail!("`{text}` has no unit: {text}d? Write days as {text}d, hours as {text}h, or a date like 2026-11-01");
     } else if let Ok(ago) = duration(text) {
         Timestamp::now().checked_sub(SignedDuration::try_from(ago)?)?
     } else {

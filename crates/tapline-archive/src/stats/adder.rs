@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::keys::{Keys, model_hash};
+use super::keys::{Keys, key, model_hash};
 use super::{About, By, Ended, Query, Row, Share, Stats, Totals, blocks, trend};
 use crate::facts::{Limit, hash, note_limit, project};
 use crate::load::{DamagedFile, Part, Reader, Request, SessionFacts};
@@ -37,6 +37,8 @@ pub(super) struct Adder<'q> {
 
 /// The row of all requests, in `seen`.
 const ALL: usize = usize::MAX;
+/// What stands between a time and a project in the key of a row, until all are counted.
+const OF_PROJECT: char = '\0';
 
 impl<'q> Adder<'q> {
     pub(super) fn new(query: &'q Query) -> Self {
@@ -152,6 +154,11 @@ impl<'q> Adder<'q> {
         let spent = |row: &Row| (!by_time).then_some(Reverse((row.totals.cost_usd, row.totals.tokens)));
         // Rows are large: each is moved only once.
         self.rows.sort_by_cached_key(|row| (spent(row), row.key.clone()));
+        for row in self.rows.iter_mut().filter(|_| self.query.instances) {
+            if let Some((time, project)) = row.key.split_once(OF_PROJECT) {
+                (row.key, row.project) = (time.to_owned(), Some(project.to_owned()));
+            }
+        }
         self.damaged.sort();
         Stats {
             totals: self.totals,
@@ -207,6 +214,10 @@ impl Reader for Adder<'_> {
             By::Block => {
                 self.last = (ALL, session);
                 return self.blocks.add(request.time, session, &whole, self.query.breakdown);
+            }
+            By::Day | By::Week | By::Month | By::Hour if self.query.instances => {
+                let time = key(self.query.by, request.time, self.query);
+                self.row(&format!("{time}{OF_PROJECT}{}", or_none(request.folder)))
             }
             By::Day | By::Week | By::Month | By::Hour => {
                 let (query, rows, by_key) = (self.query, &mut self.rows, &mut self.by_key);

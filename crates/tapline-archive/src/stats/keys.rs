@@ -30,7 +30,8 @@ impl Keys {
     }
 }
 
-fn key(by: By, time: u64, query: &Query) -> String {
+/// Returns what the row of a time is called.
+pub(super) fn key(by: By, time: u64, query: &Query) -> String {
     let moment = Timestamp::from_millisecond(time.cast_signed()).unwrap_or_default();
     let here = moment.to_zoned(query.zone.clone());
     let day = here.date();

@@ -7,7 +7,7 @@ use crate::money::Money;
 
 const DAY: u64 = 24 * 60 * 60 * 1_000;
 /// How many parts the time has.
-const PARTS: u64 = 8;
+const PARTS: u64 = 24;
 
 /// What each row cost on each day.
 #[derive(Debug, Default)]

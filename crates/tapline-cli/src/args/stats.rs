@@ -17,6 +17,8 @@ Examples:
   tapline stats                        cost by day
   tapline stats --by project --last 7d
   tapline stats --by tool --json
+  tapline stats --by block --active
+  tapline stats --json --shape ccusage | jq '.daily[-1].totalCost'
   tapline stats runs/*.jsonl --by model
   tapline stats --explain 4f1c         how the cost of a session came about")]
 pub(crate) struct Stats {
@@ -31,15 +33,24 @@ pub(crate) struct Stats {
     /// Show the models of each row
     #[arg(long)]
     pub(crate) breakdown: bool,
+    /// A row for each project in each time (with --by day, week, month or hour)
+    #[arg(long)]
+    pub(crate) instances: bool,
+    /// Only the window that is open now (with --by block)
+    #[arg(long)]
+    pub(crate) active: bool,
     /// The most tokens in five hours, to show what is left (with --by block)
     #[arg(long, value_name = "TOKENS")]
     pub(crate) limit: Option<u64>,
     /// Show how the cost of one session came about, request by request
-    #[arg(long, value_name = "SESSION", conflicts_with_all = ["by", "breakdown", "watch", "csv"])]
+    #[arg(long, value_name = "SESSION", conflicts_with_all = ["by", "breakdown", "instances", "watch", "csv", "shape"])]
     pub(crate) explain: Option<String>,
     /// Print one JSON object: `totals` and `rows` (`tapline help counting` describes it)
     #[arg(long, conflicts_with = "csv")]
     pub(crate) json: bool,
+    /// What the JSON looks like: that of ccusage has its keys, so that scripts need no change
+    #[arg(long, value_enum, requires = "json", value_name = "SHAPE")]
+    pub(crate) shape: Option<JsonShape>,
     /// Print rows as CSV; with --breakdown a line for each model of a row
     #[arg(long)]
     pub(crate) csv: bool,
@@ -53,6 +64,13 @@ pub(crate) struct Stats {
     pub(crate) prices: Prices,
     #[command(flatten)]
     pub(crate) look: Look,
+}
+
+/// Whose JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum JsonShape {
+    /// `ccusage daily`, `weekly`, `monthly`, `session` and `blocks`, as --by says
+    Ccusage,
 }
 
 /// Which requests count.

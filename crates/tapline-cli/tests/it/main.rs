@@ -80,6 +80,7 @@ mod sessions;
 mod sim_and_replay;
 #[cfg(test)]
 mod stats;
+mod stats_asked;
 #[cfg(test)]
 mod stats_terminal;
 #[cfg(test)]

@@ -53,7 +53,7 @@ fn tables_fit_the_terminal() {
                 assert!(head.contains("cost") && head.contains("output"), "{columns}: {head}");
                 // What has no room is named.
                 let all = lines.join(" ");
-                let left_out = all.split_once("Not shown, because the terminal is too narrow: ").map_or("", |(_, names)| names);
+                let left_out = all.split_once("No room for: ").map_or("", |(_, names)| names.split('.').next().unwrap());
                 for name in ["requests", "calls", "input", "cache read"] {
                     assert!(head.contains(name) != left_out.contains(name), "{columns}, --by {by}{more}: {name}: {lines:?}");
                 }
@@ -104,6 +104,35 @@ fn watching_shows_what_is_new_and_ctrl_c_gives_the_terminal_back() {
     wait_until("the other screen is left", || has(&seen, "\u{1b}[?25h\u{1b}[?1049l"));
     let all = String::from_utf8(seen.lock().unwrap().clone()).unwrap();
     assert_eq!(all.matches("\u{1b}[?1049h").count(), 1, "{all:?}");
+    // The last table stays.
+    wait_until("it is below what was there before", || {
+        let all = String::from_utf8_lossy(&seen.lock().unwrap()).into_owned();
+        all.rsplit_once("\u{1b}[?1049l").is_some_and(|(_, left)| left.contains("total ") && left.contains("$0.0180"))
+    });
+}
+
+#[test]
+fn a_wide_table_fills_the_terminal() {
+    let home = Home::new(&["claude-models"]);
+    home.write("home/.claude/projects/a/s-1.jsonl", &answer("m1", "s-1", "2026-10-01T10:00:00Z"));
+    let full = |columns: usize, by: &str| shown(&home, columns, &format!("stats --by {by}"));
+    for by in ["day", "project", "session"] {
+        let (narrow, wide) = (full(100, by), full(200, by));
+        let longest = |lines: &[String]| lines.iter().map(|line| tapline_session::text::width(line)).max().unwrap();
+        assert!(longest(&narrow) <= 100 && longest(&wide) > 140 && longest(&wide) <= 200, "{by}: {wide:#?}");
+        let head = &wide[0];
+        assert!(
+            head.contains("models")
+                && head.contains("tokens")
+                && wide.iter().any(|line| line.contains("claude-opus-5-5, claude-sonnet")),
+            "{by}: {wide:#?}"
+        );
+        assert!(
+            !narrow[0].contains("models") && wide.iter().all(|line| !line.trim_start().starts_with("claude-opus")),
+            "{narrow:#?}"
+        );
+        assert_eq!(wide.last().map(|line| line.starts_with("Cost ")), Some(true), "one line below the table: {wide:#?}");
+    }
 }
 
 #[test]

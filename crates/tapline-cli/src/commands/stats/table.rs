@@ -1,18 +1,23 @@
 //! Statistics as a table that fits the terminal, and as CSV. Pure: numbers in, text out.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use tapline_archive::Money;
 use tapline_archive::stats::{About, By, Query, Row, Stats, Totals};
+use tapline_archive::{Money, project};
 use tapline_session::render::Style;
 use tapline_session::short_duration;
 use tapline_session::text::{count_of, dollars, fit, grouped, one_line, short_count, width, wrap};
 
-/// The width of a bar.
-const BAR: usize = 12;
-/// The width of a sparkline.
-const TREND: usize = 8;
+/// A terminal of so many columns has room for everything.
+pub(super) const WIDE: usize = 160;
+/// How wide a bar and a sparkline are: they fill what is left.
+const BAR: (usize, usize) = (12, 40);
+const TREND: (usize, usize) = (8, 24);
+/// The column with the models of a row, and how wide it is at most.
+const MODELS_COLUMN: &str = "models";
+const MODELS: usize = 32;
 /// The narrowest key.
 const KEY: usize = 10;
 
@@ -25,24 +30,26 @@ struct Line<'s> {
     totals: &'s Totals,
     /// The session, if the line is about one.
     about: Option<&'s About>,
+    models: Option<&'s BTreeMap<String, Totals>>,
 }
 
 impl<'s> From<&'s Row> for Line<'s> {
     fn from(row: &'s Row) -> Self {
-        Self { totals: &row.totals, about: row.about.as_ref() }
+        Self { totals: &row.totals, about: row.about.as_ref(), models: Some(&row.models) }
     }
 }
 
 impl<'s> From<&'s Totals> for Line<'s> {
     fn from(totals: &'s Totals) -> Self {
-        Self { totals, about: None }
+        Self { totals, about: None, models: None }
     }
 }
 
 /// A column: its name, how to write a cell, and how early it is left out where there is no room.
 type Column = (&'static str, fn(Line<'_>) -> String, u8);
 
-const COLUMNS: [Column; 12] = [
+const COLUMNS: [Column; 14] = [
+    (MODELS_COLUMN, |of| of.models.map_or_else(String::new, models), 13),
     ("sessions", |of| grouped(of.totals.sessions), 5),
     (
         "took",
@@ -58,12 +65,30 @@ const COLUMNS: [Column; 12] = [
     ("cache read", |of| short_count(of.totals.cache_read), 3),
     ("cache write", |of| short_count(of.totals.cache_write), 4),
     ("hits", |of| of.totals.cache_hit_ratio.map_or_else(String::new, |ratio| format!("{:.0} %", ratio * 100.0)), 8),
+    ("tokens", |of| short_count(of.totals.tokens), 12),
     ("cost", |of| cost(of.totals), 0),
 ];
 
-/// Returns whether a column says something in this table.
-fn says_something(column: &Column, stats: &Stats, by: By) -> bool {
+/// The models of a row, the most expensive first.
+fn models(all: &BTreeMap<String, Totals>) -> String {
+    let mut all: Vec<_> = all.iter().collect();
+    all.sort_by_key(|(_, totals)| Reverse((totals.cost_usd, totals.tokens)));
+    // The date of a model says little.
+    let short = |name: &str| {
+        let is_date = |end: &str| end.len() == 8 && end.bytes().all(|byte| byte.is_ascii_digit());
+        name.rsplit_once('-').filter(|(_, end)| is_date(end)).map_or(name, |(name, _)| name).to_owned()
+    };
+    let names: Vec<_> =
+        all.iter().map(|(name, _)| if name.is_empty() { "(unknown)".to_owned() } else { short(name) }).collect();
+    fit(&one_line(&names.join(", ")), MODELS).into_owned()
+}
+
+/// Returns whether a column says something in this table. In a pipe, there are only those that are always there.
+fn says_something(column: &Column, stats: &Stats, by: By, columns: Option<usize>) -> bool {
+    let is_wide = columns.is_some_and(|columns| columns >= WIDE);
     match column.0 {
+        MODELS_COLUMN => is_wide && by != By::Model,
+        "tokens" => is_wide,
         "sessions" => by != By::Session,
         "took" => by == By::Session,
         "denied" => stats.totals.call_denials > 0,
@@ -72,15 +97,16 @@ fn says_something(column: &Column, stats: &Stats, by: By) -> bool {
 }
 
 /// Draws the table.
-pub(super) fn render(stats: &Stats, query: &Query, columns: Option<usize>, style: Style) -> String {
+pub(super) fn render(stats: &Stats, query: &Query, breakdown: bool, columns: Option<usize>, style: Style) -> String {
     if stats.totals.requests == 0 {
         return NOTHING.to_owned();
     }
+    let mut shown: Vec<&Column> = COLUMNS.iter().filter(|column| says_something(column, stats, query.by, columns)).collect();
     let columns = columns.unwrap_or(usize::MAX);
-    let pictures = Pictures::of(stats, columns);
-    let mut shown: Vec<&Column> = COLUMNS.iter().filter(|column| says_something(column, stats, query.by)).collect();
+    let mut pictures = Pictures::of(stats, columns);
+    let has_models = |row: &&Row| breakdown && !row.models.is_empty();
     let labels = labels(&stats.rows);
-    let models = stats.rows.iter().flat_map(|row| row.models.keys()).map(|model| model_label(model));
+    let models = stats.rows.iter().filter(has_models).flat_map(|row| row.models.keys()).map(|model| model_label(model));
     let longest = labels.iter().map(|label| width(label)).chain(models.map(|label| width(&label))).max();
     let longest = longest.unwrap_or(0).clamp(KEY, 60);
     let widths = |shown: &[&Column]| -> Vec<usize> {
@@ -88,7 +114,8 @@ pub(super) fn render(stats: &Stats, query: &Query, columns: Option<usize>, style
         let cells = |column: &Column| lines().map(|line| width(&column.1(line))).max();
         shown.iter().map(|column| cells(column).unwrap_or(0).max(column.0.len())).collect()
     };
-    let taken = |shown: &[&Column]| widths(shown).iter().map(|width| width + 2).sum::<usize>() + pictures.width();
+    let least = pictures.width();
+    let taken = |shown: &[&Column]| widths(shown).iter().map(|width| width + 2).sum::<usize>() + least;
     let all: Vec<&Column> = shown.clone();
     while shown.len() > 1 && KEY.max(longest.min(24)) + taken(&shown) > columns {
         let least = shown.iter().map(|column| column.2).max();
@@ -98,6 +125,9 @@ pub(super) fn render(stats: &Stats, query: &Query, columns: Option<usize>, style
     let left_out: Vec<&str> = left_out.collect();
     let widths = widths(&shown);
     let key = longest.min(columns.saturating_sub(taken(&shown)).max(KEY));
+    if columns < usize::MAX {
+        pictures.grow(columns.saturating_sub(key + taken(&shown)));
+    }
     let Style { bold, dim, yellow, reset, .. } = style;
     let mut out = String::new();
     let line = |out: &mut String, label: &str, of: Option<Line<'_>>, end: &str| {
@@ -105,7 +135,10 @@ pub(super) fn render(stats: &Stats, query: &Query, columns: Option<usize>, style
         let _ = write!(out, "{label}{}", " ".repeat(key.saturating_sub(width(&label))));
         for (column, wide) in shown.iter().zip(&widths) {
             let cell = of.map_or_else(|| column.0.to_owned(), column.1);
-            let _ = write!(out, "  {}{cell}", " ".repeat(wide.saturating_sub(width(&cell))));
+            let gap = " ".repeat(wide.saturating_sub(width(&cell)));
+            // Names begin where the column does, and numbers end where it ends.
+            let (before, behind) = if column.0 == MODELS_COLUMN { ("", &*gap) } else { (&*gap, "") };
+            let _ = write!(out, "  {before}{cell}{behind}");
         }
         let _ = writeln!(out, "{end}");
     };
@@ -113,7 +146,7 @@ pub(super) fn render(stats: &Stats, query: &Query, columns: Option<usize>, style
     line(&mut out, "", None, reset);
     for (row, label) in stats.rows.iter().zip(&labels) {
         line(&mut out, label, Some(row.into()), &pictures.draw(row, style));
-        for (model, totals) in &row.models {
+        for (model, totals) in row.models.iter().filter(|_| breakdown) {
             let _ = write!(out, "{dim}");
             line(&mut out, &model_label(model), Some(totals.into()), reset);
         }
@@ -121,26 +154,21 @@ pub(super) fn render(stats: &Stats, query: &Query, columns: Option<usize>, style
     }
     let _ = write!(out, "{bold}");
     line(&mut out, "total", Some((&stats.totals).into()), reset);
-    for (is_warning, note) in notes(stats) {
-        let (colour, end) = if is_warning { (yellow, reset) } else { ("", "") };
+    for (is_warning, note) in notes(stats, &left_out) {
+        let colour = if is_warning { yellow } else { dim };
         for line in wrap(&note, columns) {
-            let _ = writeln!(out, "{colour}{}{end}", line.trim_end());
-        }
-    }
-    if !left_out.is_empty() {
-        let note = format!("Not shown, because the terminal is too narrow: {}.", left_out.join(", "));
-        for line in wrap(&note, columns) {
-            let _ = writeln!(out, "{dim}{}{reset}", line.trim_end());
+            let _ = writeln!(out, "{colour}{}{reset}", line.trim_end());
         }
     }
     out
 }
 
 /// Returns what is said below the table, and whether it is a warning.
-fn notes(stats: &Stats) -> Vec<(bool, String)> {
+fn notes(stats: &Stats, left_out: &[&str]) -> Vec<(bool, String)> {
     let totals = &stats.totals;
     let count = |count: u64, noun: &str| count_of(usize::try_from(count).unwrap_or(usize::MAX), noun);
-    let mut notes = vec![(false, sentence(totals))];
+    let narrow = if left_out.is_empty() { String::new() } else { format!(" No room for: {}.", left_out.join(", ")) };
+    let mut notes = vec![(false, sentence(totals) + &narrow)];
     if totals.cost_unknown > 0 {
         let models = stats.unknown_models.iter().map(|model| one_line(model)).filter(|model| !model.is_empty());
         let models = models.collect::<Vec<_>>().join(", ");
@@ -162,8 +190,9 @@ fn notes(stats: &Stats) -> Vec<(bool, String)> {
 
 /// What stands behind the numbers, if there is room: a bar that compares the rows, and what each cost over time.
 struct Pictures {
-    bars: bool,
-    trends: bool,
+    /// How wide a bar and a line of blocks are. 0: there is none.
+    bar: usize,
+    trend: usize,
     most: f64,
 }
 
@@ -171,19 +200,28 @@ impl Pictures {
     fn of(stats: &Stats, columns: usize) -> Self {
         let most = stats.rows.iter().map(|row| row.totals.cost_usd).max().unwrap_or_default().usd();
         let trends = columns >= 140 && stats.rows.iter().any(|row| !row.trend.is_empty());
-        Self { bars: columns >= 100, trends, most }
+        Self { bar: if columns >= 100 { BAR.0 } else { 0 }, trend: if trends { TREND.0 } else { 0 }, most }
     }
 
     fn width(&self) -> usize {
-        usize::from(self.bars) * (BAR + 2) + usize::from(self.trends) * (TREND + 2)
+        [self.bar, self.trend].into_iter().filter(|width| *width > 0).map(|width| width + 2).sum()
+    }
+
+    /// Takes the room that is left: first for the line of blocks, which then has more parts.
+    fn grow(&mut self, room: usize) {
+        let more = if self.trend > 0 && room >= TREND.1 - TREND.0 { TREND.1 - TREND.0 } else { 0 };
+        self.trend += more;
+        if self.bar > 0 {
+            self.bar = (self.bar + room - more).min(BAR.1);
+        }
     }
 
     fn draw(&self, row: &Row, style: Style) -> String {
-        let trend = if self.trends { sparkline(&row.trend) } else { String::new() };
-        let bar = if self.bars { bar(row.totals.cost_usd.usd(), self.most) } else { String::new() };
+        let trend = if self.trend > 0 { sparkline(&row.trend, self.trend) } else { String::new() };
+        let bar = bar(row.totals.cost_usd.usd(), self.most, self.bar);
         let mut drawn = String::new();
-        if self.trends {
-            drawn = format!("  {trend}{}", " ".repeat(TREND.saturating_sub(width(&trend))));
+        if self.trend > 0 {
+            drawn = format!("  {trend}{}", " ".repeat(self.trend.saturating_sub(width(&trend))));
         }
         if !bar.is_empty() {
             drawn.push_str("  ");
@@ -196,8 +234,11 @@ impl Pictures {
 
 /// A line of blocks, the tallest for the most expensive part.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a block has eight heights")]
-fn sparkline(parts: &[Money]) -> String {
+fn sparkline(parts: &[Money], most_parts: usize) -> String {
     const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    // Neighbours share a block where there is no room for all.
+    let sum = |some: &[Money]| some.iter().copied().sum::<Money>();
+    let parts: Vec<Money> = parts.chunks(parts.len().div_ceil(most_parts).max(1)).map(sum).collect();
     let most = parts.iter().max().map_or(0.0, |most| most.usd());
     let height = |part: &Money| {
         let share = if most > 0.0 { part.usd() / most } else { 0.0 };
@@ -228,6 +269,9 @@ fn labels(rows: &[Row]) -> Vec<String> {
     let starts = |groups| rows.iter().map(move |row| start(row, groups)).collect::<BTreeSet<_>>().len();
     let groups = (1..5).find(|groups| starts(*groups) == rows.len()).unwrap_or(5);
     let label = |row: &Row| match &row.about {
+        None if row.project.is_some() => {
+            format!("{}  {}", one_line(&row.key), one_line(project(row.project.as_deref().unwrap_or_default())))
+        }
         Some(about) => format!("{}  {}", one_line(&start(row, groups)), one_line(&about.title)).trim_end().to_owned(),
         None => one_line(&row.key),
     };
@@ -254,9 +298,9 @@ fn rate(part: u64, whole: u64) -> String {
 
 /// A bar of eighths.
 #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "a bar has few steps")]
-fn bar(value: f64, most: f64) -> String {
+fn bar(value: f64, most: f64, width: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    let steps = if most > 0.0 { (value / most * (BAR * 8) as f64).round() as usize } else { 0 };
+    let steps = if most > 0.0 { (value / most * (width * 8) as f64).round() as usize } else { 0 };
     "█".repeat(steps / 8) + EIGHTHS[steps % 8]
 }
 
@@ -282,10 +326,13 @@ fn block(out: &mut String, row: &Row, query: &Query, columns: usize, style: Styl
 
 /// The rows as CSV, or the models of the rows.
 pub(super) fn csv(stats: &Stats, breakdown: bool) -> String {
-    let mut out = String::from(if breakdown { "key,model" } else { "key" });
+    let instances = stats.rows.iter().any(|row| row.project.is_some());
+    let mut out = String::from(if instances { "key,project" } else { "key" });
+    out += if breakdown { ",model" } else { "" };
     out += ",sessions,requests,calls,call_errors,call_denials,input,output,cache_read,cache_write,reasoning,web_searches,cost_usd,cost_reported_usd,cost_unknown,exact\n";
     for row in &stats.rows {
-        let key = quoted(&row.key);
+        let project = row.project.iter().map(|project| format!(",{}", quoted(project)));
+        let key = quoted(&row.key) + &project.collect::<String>();
         if breakdown {
             for (model, totals) in &row.models {
                 csv_line(&mut out, &format!("{key},{}", quoted(model)), totals);

@@ -1,12 +1,12 @@
 //! `tapline stats --watch`: the table on a screen of its own, renewed until a signal ends it. What was on the terminal
-//! before is there again afterwards.
+//! before is there again afterwards, with the last table below it.
 
 use std::io::Write as _;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use tapline_archive::Prices;
-use tapline_archive::stats::{Query, stats};
+use tapline_archive::stats::Query;
 use tokio::signal::unix::SignalKind;
 
 use super::table;
@@ -44,17 +44,21 @@ pub(super) fn run(args: &Stats, prices: &Prices, mut query: Query) -> Result<u8>
     runtime.block_on(async {
         let mut signals = Signals::listen()?;
         let screen = OtherScreen::enter()?;
-        let number = loop {
+        let (number, last) = loop {
             query.now = now();
             (query.since, query.until) = super::times(args)?;
-            let shown =
-                archive::read_again(&args.paths, |archive| Ok(stats(&archive.index, prices, &archive.selection, &query)?))?;
-            draw(&table::render(&shown, &query, Some(output::size().0), args.look.style()))?;
+            let shown = archive::read_again(&args.paths, |archive| super::count(archive, prices, &query, args))?;
+            let table = table::render(&shown, &query, args.breakdown, Some(output::size().0), args.look.style());
+            draw(&table)?;
             if let Ok(number) = tokio::time::timeout(RENEWED, signals.next()).await {
-                break number;
+                break (number, table);
             }
         };
         drop(screen);
+        let mut out = output::stdout();
+        out.write_all(last.as_bytes())?;
+        out.flush()?;
+        drop(out);
         // Ctrl-C is how watching ends. Other signals mean what they always mean.
         if number == SignalKind::interrupt().as_raw_value() {
             return Ok(0);
