@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::num::NonZero;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 
@@ -105,18 +105,6 @@ pub struct SessionFacts {
     pub damaged_files: Vec<DamagedFile>,
     /// The account's limits, as this session learned them last.
     pub limits: Vec<Limit>,
-}
-
-impl SessionFacts {
-    /// Returns what opens it: its newest recording, which has the whole stream, or else its transcript, or else any of
-    /// its files that is still there.
-    pub fn opens(&self) -> Option<&Path> {
-        let there = || self.files.iter().filter(|file| !file.gone);
-        let newest = there().filter(|file| file.recording.is_some()).max_by_key(|file| file.mtime);
-        let recording = newest.and_then(|file| file.recording.as_deref());
-        let named = |file: &&IndexedFile| file.path.file_name().is_some_and(|name| name.to_string_lossy().contains(&self.id));
-        recording.or_else(|| there().find(named).or_else(|| there().next()).map(|file| &*file.path))
-    }
 }
 
 /// A file with lines that could not be read.

@@ -19,6 +19,8 @@ pub enum Note {
     Transcript(&'static str),
     /// No known agent wrote the stream.
     Foreign,
+    /// The file has nothing.
+    Empty,
 }
 
 /// How much of stderr a verdict looks at. A recording may have more.

@@ -125,6 +125,20 @@ pub enum SessionLookup {
     Several(Vec<(String, String)>),
 }
 
+impl SessionFacts {
+    /// Returns what opens it: its newest recording, which has the whole stream, or else its transcript, or else any of its files that is there.
+    pub fn opens(&self) -> Option<&Path> {
+        self.own().filter(|file| !file.gone).map(|file| file.recording.as_deref().unwrap_or(&file.path))
+    }
+
+    /// Returns the file that is the session's own, and not one of a sub-agent or one that only repeats it. Of equals, it is the first one.
+    pub(crate) fn own(&self) -> Option<&IndexedFile> {
+        let is_named = |file: &IndexedFile| file.path.file_name().is_some_and(|name| name.to_string_lossy().contains(&self.id));
+        let rank = |file: &&IndexedFile| (!file.gone, file.recording.as_ref().map(|_| file.mtime), is_named(file));
+        self.files.iter().rev().max_by_key(rank)
+    }
+}
+
 /// The files of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

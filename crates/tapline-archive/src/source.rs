@@ -453,6 +453,9 @@ impl<R: Read> Source<R> {
         if self.held.back().is_some_and(|record| record.dialect.agent().is_none()) && self.retelling.is_none() {
             self.notes.push(Note::Foreign);
         }
+        if self.held.is_empty() && self.bytes == 0 && self.at_rest {
+            self.notes.push(Note::Empty);
+        }
         Ok(())
     }
 

@@ -31,7 +31,7 @@ pub(crate) struct Archive {
 
 /// Returns the folder of the archive.
 pub(crate) fn folder() -> Result<PathBuf> {
-    let store = Store::of_user().context("no folder for the archive: set TAPLINE_HOME")?;
+    let store = Store::of_user().context("no folder for the archive, because HOME is not set: set it or TAPLINE_HOME")?;
     Ok(store.root().join("archive"))
 }
 
@@ -130,6 +130,11 @@ fn memory() -> Option<FolderMemory> {
 /// Says where was looked, if no file there can hold a session, and how to look elsewhere.
 pub(crate) fn nothing_there(paths: &[PathBuf], elsewhere: &str) -> Option<String> {
     let places = places(paths).ok().filter(|places| places.files.is_empty())?;
+    if places.roots.is_empty() {
+        return Some(format!(
+            "No sessions found: HOME is not set, so it is not known where agents keep them. To name a place: {elsewhere}\n"
+        ));
+    }
     let looked: Vec<_> = places.roots.iter().map(|root| format!("  {}", one_line(&root.display().to_string()))).collect();
     Some(format!("No sessions found. tapline looked here:\n{}\nTo look elsewhere: {elsewhere}\n", looked.join("\n")))
 }

@@ -40,6 +40,13 @@ pub(crate) fn is_stdin(path: Option<&Path>) -> bool {
     path.is_none_or(|path| path == Path::new("-"))
 }
 
+/// Says that somebody at a terminal is waited for, who may not know it.
+pub(crate) fn tell_of_typing(what: &str) {
+    if io::stdin().is_terminal() {
+        output::tell(&format!("reading {what} from the terminal: end it with Ctrl-D on a line of its own"));
+    }
+}
+
 impl Source {
     /// Opens a file, or stdin for `-` or no path.
     pub(crate) fn open(path: Option<&PathBuf>, facts: &Facts) -> Result<Self> {
@@ -107,6 +114,7 @@ impl Source {
                 Note::Lingered(stop) => clock_of(stop).map(|clock| format!("{name}: {clock}: it was stopped")),
                 // It is read like a stream.
                 Note::Transcript(_) => None,
+                Note::Empty => Some(format!("{name} is empty")),
                 Note::Foreign if self.of_whomever => None,
                 Note::Foreign => {
                     let known: Vec<_> = Agent::ALL.iter().map(|agent| agent.name()).collect();

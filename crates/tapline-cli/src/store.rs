@@ -12,7 +12,9 @@ use crate::args::run::{Kept, SyncWhen};
 
 /// Returns the user's store.
 pub(crate) fn store() -> Result<Store> {
-    Store::of_user().context("no folder for recordings: set TAPLINE_HOME, or use --record PATH or --no-record")
+    Store::of_user().context(
+        "no folder for recordings, because HOME is not set: set it or TAPLINE_HOME, or use --record PATH or --no-record",
+    )
 }
 
 /// Returns what a person means by FILE: an existing path, or else a recording in the store, by its name or `last`, or

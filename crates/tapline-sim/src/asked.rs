@@ -173,11 +173,34 @@ fn of_responses(body: Value<'_>) -> Facts {
     }
 }
 
-/// Collects the names of the tools in `tools`, including those in a namespace.
+/// What stands before the name of a tool that is called in code, in the description of the tool that runs the code.
+const IN_CODE: &str = "declare const tools: { ";
+
+/// Collects the names of the tools in `tools`, including those in a namespace, and those that the code which one of them runs may call.
 fn tool_names(holder: Value<'_>, out: &mut Vec<String>, depth: usize) {
     for tool in holder.get("tools").filter(|_| depth < DEEP).and_then(Value::items).into_iter().flatten() {
         let name = text(tool.get("name"));
         out.push(if name.is_empty() { text(tool.get("type")) } else { name });
+        let description = text(tool.get("description"));
+        out.extend(description.split(IN_CODE).skip(1).filter_map(|rest| Some(rest.split_once('(')?.0.to_owned())));
         tool_names(tool, out, depth + 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tools_in_namespaces_and_in_code_are_offered() {
+        let exec = "Runs code.\n\n### `apply_patch`\n```ts\ndeclare const tools: { apply_patch(input: string): Promise<unknown>; };\n```\n\n\
+                    ### `exec_command`\n```ts\ndeclare const tools: { exec_command(args: {\n  cmd: string;\n}): Promise<unknown>; };\n```";
+        let functions = serde_json::json!([{ "type": "custom", "name": "exec", "description": exec }, { "type": "function", "name": "wait" }]);
+        let tools = serde_json::json!([{ "type": "namespace", "name": "functions", "tools": functions }]);
+        let body =
+            serde_json::json!({ "model": "m", "input": [{ "type": "additional_tools", "role": "developer", "tools": tools }] });
+        let facts = Json::from(body).with(of_responses).unwrap();
+        assert_eq!(facts.tools, ["functions", "exec", "apply_patch", "exec_command", "wait"]);
+        assert!(facts.may_call("exec_command") && !facts.may_call("Bash"));
     }
 }

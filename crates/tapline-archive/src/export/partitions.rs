@@ -95,7 +95,16 @@ impl Export<'_> {
     ) -> Result<BTreeMap<Partition, PartitionContent>, ExportError> {
         let parts = RefCell::new(Parts::<io::Sink> { takes_all: true, ..Parts::default() });
         self.split(index, prices, selection, &ExportTable::ALL, &parts)?;
-        Ok(parts.into_inner().content())
+        let mut content = parts.into_inner().content();
+        // Whoever reads a table finds it, also without rows: on the first day that any of them has.
+        if let Some(day) = content.keys().filter_map(|partition| partition.day).min() {
+            for table in ExportTable::ALL {
+                if !content.keys().any(|partition| partition.table == table) {
+                    content.insert(Partition::new(table, Some(day)), PartitionContent::empty(table));
+                }
+            }
+        }
+        Ok(content)
     }
 
     /// Writes these parts as Parquet, whatever the format. Returns what each has. For each of them, up to 32,768 rows are

@@ -115,7 +115,7 @@ impl<'e> Exporter<'e> {
         let (id, folder) = (clean.text(id), clean.text(&folder));
         let (version, branch) = (clean.text(&about.version), clean.text(&about.branch));
         let parent = clean.text(about.forked_from.as_deref().unwrap_or_default());
-        let file = about.files.first().map(|file| file.path.to_string_lossy().into_owned()).unwrap_or_default();
+        let file = about.own().map(|file| file.path.to_string_lossy().into_owned()).unwrap_or_default();
         let file = clean.text(&file);
         let gone = about.files.iter().filter(|file| file.gone).count();
         let time = |time: Option<u64>| time.map_or(Cell::Nothing, Cell::Time);

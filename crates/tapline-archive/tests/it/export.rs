@@ -339,3 +339,22 @@ fn the_page_has_every_column() {
         assert_eq!(told, mine.collect::<Vec<_>>(), "{table:?}");
     }
 }
+
+#[test]
+fn the_file_of_a_session_is_its_own() {
+    let folder = TempFolder::new();
+    let line = |more: &str, id: &str| {
+        format!(
+            r#"{{"type":"assistant","sessionId":"s-own","cwd":"/w","timestamp":"2026-11-14T10:00:00.000Z","uuid":"u{id}"{more},"message":{{"id":"m{id}","type":"message","role":"assistant","model":"claude-opus-5-5","content":[],"stop_reason":"end_turn","usage":{{"input_tokens":10,"output_tokens":5}}}}}}
+"#
+        )
+    };
+    std::fs::create_dir_all(folder.join("a/subagents")).unwrap();
+    std::fs::create_dir(folder.join("b")).unwrap();
+    std::fs::write(folder.join("a/subagents/agent-1.jsonl"), line(r#","isSidechain":true,"agentId":"1""#, "1")).unwrap();
+    std::fs::write(folder.join("b/s-own.jsonl"), line("", "2")).unwrap();
+    let index = index_of(&[folder.to_owned()]);
+    let rows = as_json(&index, &query(By::Day), ExportTable::Sessions);
+    let told: Vec<_> = rows.iter().map(|row| (row["session"].as_str(), row["file"].as_str(), row["files"].as_u64())).collect();
+    assert_eq!(told, [(Some("s-own"), folder.join("b/s-own.jsonl").to_str(), Some(2))]);
+}

@@ -5,7 +5,9 @@
 mod broker;
 
 use std::fmt::Write as _;
+use std::fs::OpenOptions;
 use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -204,14 +206,19 @@ fn configuration() -> Finding {
     }
 }
 
-/// Checks whether files can be kept in this folder, or the folder be created. It writes nothing.
+/// Checks whether files can be kept in this folder, or in the one in which it would be created: a byte is written there and removed. Who may
+/// write finds a full disk or a used-up quota only so.
 fn may_keep(folder: &Path) -> Result<(), String> {
     let there = folder.ancestors().find(|folder| folder.symlink_metadata().is_ok()).unwrap_or(Path::new("/"));
     if !there.is_dir() {
         return Err(format!("{} is not a folder", there.display()));
     }
-    let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
-    rustix::fs::access(there, access).map_err(|error| format!("cannot write in {}: {error}", there.display()))
+    let path = there.join(format!(".tapline-doctor-{}", tapline_recording::recording_name()));
+    let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).and_then(|mut file| {
+        let written = file.write_all(b"\n").and_then(|()| file.sync_all());
+        std::fs::remove_file(&path).and(written)
+    });
+    written.map_err(|error| format!("cannot write in {}: {error}", there.display()))
 }
 
 fn processes() -> Finding {

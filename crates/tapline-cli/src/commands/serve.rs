@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Serve) -> Result<u8> {
 }
 
 fn store() -> Result<Store> {
-    Store::of_user().context("no folder for recordings: set TAPLINE_HOME")
+    Store::of_user().context("no folder for recordings, because HOME is not set: set it or TAPLINE_HOME")
 }
 
 /// Prints a fresh link of each server that runs.

@@ -18,6 +18,7 @@ use crate::args::offline::Sim;
 use crate::commands::guard_program;
 use crate::commands::run::prepare;
 use crate::signals::Signals;
+use crate::source::tell_of_typing;
 use crate::{errors, exit, output, secrets, store};
 
 pub(crate) fn run(args: &Sim) -> Result<u8> {
@@ -78,6 +79,7 @@ fn tell_request(request: &Logged) {
 fn read(path: &Path) -> Result<Scenario> {
     let (name, text) = if path == Path::new("-") {
         let mut text = String::new();
+        tell_of_typing("the scenario");
         std::io::stdin().read_to_string(&mut text).context("cannot read the scenario from stdin")?;
         ("stdin".to_owned(), text)
     } else {

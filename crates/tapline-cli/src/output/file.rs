@@ -104,6 +104,11 @@ impl OutputFile {
     fn failure(&self) -> String {
         format!("cannot write {}", self.name.display())
     }
+
+    /// Names the file, because whoever writes to it does not know it.
+    fn named(&self, error: &io::Error) -> io::Error {
+        io::Error::new(error.kind(), format!("{}: {error}", self.failure()))
+    }
 }
 
 impl Way {
@@ -144,19 +149,21 @@ fn write_over(mut file: File, from: &mut impl io::Read) -> io::Result<()> {
 
 impl Write for OutputFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.way {
+        let written = match &mut self.way {
             Way::Into(to) => to.write(bytes),
             Way::Beside { file, .. } => file.write(bytes),
             Way::Over { bytes: kept, .. } => kept.write(bytes),
-        }
+        };
+        written.map_err(|error| self.named(&error))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match &mut self.way {
+        let flushed = match &mut self.way {
             Way::Into(to) => to.flush(),
             Way::Beside { file, .. } => file.flush(),
             Way::Over { .. } => Ok(()),
-        }
+        };
+        flushed.map_err(|error| self.named(&error))
     }
 }
 

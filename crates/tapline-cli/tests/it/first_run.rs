@@ -245,6 +245,44 @@ fn doctor_only_looks() {
     let file = folder.file("file", "");
     let refused = looked(&file);
     assert!(refused.code == 1 && refused.out.contains("✗ recordings"), "{}", refused.out);
+    let full = without_room(command(&["doctor"]).env("TAPLINE_HOME", &home));
+    assert!(full.code == 1 && full.out.contains("✗ recordings") && full.out.contains("cannot write in"), "{full:?}");
+    assert_eq!(std::fs::read_dir(folder.path("h/recordings")).unwrap().count(), 0);
+}
+
+/// Runs a command that can write to no file, as on a full disk.
+fn without_room(given: &Command) -> Ran {
+    let mut limited = Command::new("sh");
+    // Signal 25 would end the process instead.
+    limited.args(["-c", "trap '' 25; ulimit -f 0; exec \"$@\"", "sh"]).arg(given.get_program()).args(given.get_args());
+    limited.env_clear().envs(given.get_envs().filter_map(|(name, value)| Some((name, value?)))).stdin(Stdio::null());
+    ran(limited.output().unwrap())
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_named() {
+    let folder = TempFolder::new();
+    let (stream, to) = (fixture("claude-2.1.325/tools.jsonl"), folder.path("out.html"));
+    for format in ["html", "text", "steps", "stream-json"] {
+        let full = without_room(&command(&["convert", "--to", format, "-o", &to, stream.to_str().unwrap()]));
+        assert!(full.code == 2 && full.err.matches(&format!("cannot write {to}")).count() == 1, "{format}: {full:?}");
+        assert!(!std::path::Path::new(&to).exists());
+    }
+}
+
+#[test]
+fn what_is_empty_or_not_set_is_named() {
+    let folder = TempFolder::new();
+    let empty = folder.file("empty.jsonl", "");
+    for args in [&["inspect"][..], &["view"], &["convert", "--to", "markdown"]] {
+        let ran = tapline(&[args, &[&empty]].concat());
+        assert!(ran.err.contains(&format!("{empty} is empty\n")), "{args:?}: {ran:?}");
+    }
+    // Nothing is set in these tests.
+    let run = tapline(&["run", "go", "--bin", &misbehaving()]);
+    assert!(run.code == 2 && run.err.contains("HOME is not set"), "{run:?}");
+    let stats = tapline(&["stats"]);
+    assert!(stats.out.contains("No sessions found: HOME is not set"), "{stats:?}");
 }
 
 #[test]

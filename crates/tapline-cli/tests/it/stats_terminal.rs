@@ -136,6 +136,16 @@ fn a_wide_table_fills_the_terminal() {
 }
 
 #[test]
+fn a_prompt_that_is_typed_is_waited_for_and_that_is_said() {
+    let home = Home::new(&[]);
+    let mut child = TestProcess::from(start(&home, (100, 20), "run - --bin /bin/cat --no-record --format text"));
+    let seen = collect(&mut child);
+    wait_until("it says that it waits", || has(&seen, "reading the prompt from the terminal: end it with Ctrl-D"));
+    child.stdin.as_mut().unwrap().write_all(b"hello\n\x04").unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
 fn watching_into_a_pipe_prints_once() {
     let home = Home::new(&["claude-models"]);
     let ran = home.run(&["stats", "--watch"]);

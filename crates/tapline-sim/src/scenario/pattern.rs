@@ -73,13 +73,10 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Returns whether a tool can be called, as far as it can be seen: some are offered only after a search, and
-    /// Codex's newest models get theirs in a different way.
+    /// Returns whether a tool can be called, as far as it can be seen: some are offered only after a search.
     pub(crate) fn may_call(&self, tool: &str) -> bool {
         let offers = |tool: &str| self.tools.iter().any(|name| name == tool);
-        offers(tool)
-            || (tool.starts_with("mcp__") && offers("ToolSearch"))
-            || !self.tools.iter().any(|name| name == "Bash" || name == "exec_command")
+        offers(tool) || (tool.starts_with("mcp__") && offers("ToolSearch")) || self.tools.is_empty()
     }
 }
 
@@ -135,4 +132,23 @@ pub(crate) fn beginning(text: &str) -> String {
         short.push('…');
     }
     short
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tool_that_is_not_offered_cannot_be_called() {
+        let may = |tools: &[&str], tool: &str| {
+            let tools = tools.iter().map(|tool| (*tool).to_owned()).collect();
+            Facts { tools, ..Facts::default() }.may_call(tool)
+        };
+        // Claude Code, and Codex with one tool or another.
+        for tools in [&["Bash", "Read"][..], &["exec_command", "apply_patch"], &["shell_command", "update_plan"], &["Read"]] {
+            assert!(may(tools, tools[0]) && !may(tools, "Write"), "{tools:?}");
+        }
+        assert!(may(&["Read", "ToolSearch"], "mcp__a__b") && !may(&["Read"], "mcp__a__b"), "found by a search");
+        assert!(may(&[], "Bash"), "nobody can tell");
+    }
 }

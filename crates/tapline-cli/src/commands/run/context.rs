@@ -8,7 +8,7 @@ use tapline_session::earlier_run;
 use tapline_session::render::RenderAs;
 
 use crate::args::Facts;
-use crate::source::{Source, is_stdin};
+use crate::source::{Source, is_stdin, tell_of_typing};
 
 /// Returns the text before the prompt: a transcript of a stream or recording, or plain text unchanged.
 pub(super) fn told(path: &PathBuf) -> Result<Vec<u8>> {
@@ -29,6 +29,7 @@ fn bytes_of(path: &Path) -> std::io::Result<Vec<u8>> {
         return std::fs::read(path);
     }
     let mut bytes = Vec::new();
+    tell_of_typing("the context");
     std::io::stdin().read_to_end(&mut bytes)?;
     Ok(bytes)
 }

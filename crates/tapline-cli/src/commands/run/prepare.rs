@@ -165,6 +165,9 @@ impl Plan {
             Stdin::Beside => stdin::meant(),
         };
         let Some(stdin) = stdin else { return Ok(Ok(None)) };
+        if self.stdin == Stdin::Prompt {
+            source::tell_of_typing("the prompt");
+        }
         let wait = Some(args.stdin_wait).filter(|_| self.stdin == Stdin::Beside);
         let reading = tokio::task::spawn_blocking(move || stdin::read(&stdin, wait, until));
         let piped = tokio::select! {
