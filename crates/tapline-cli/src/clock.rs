@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tapline_protocol::StopReason;
-use tapline_session::{Category, Summary};
+use tapline_session::{Category, Clock, Summary};
 
 use crate::args::run::span;
 
@@ -11,8 +11,9 @@ use crate::args::run::span;
 pub(crate) fn told(reason: StopReason, limit: Duration) -> Option<String> {
     let after = span(limit);
     match reason {
-        StopReason::Timeout => Some(format!("timeout: {after} passed (--timeout)")),
-        StopReason::Idle => Some(format!("timeout: no output for {after} (--idle-timeout)")),
+        StopReason::Timeout | StopReason::Idle => {
+            Clock::of(reason, u64::try_from(limit.as_millis()).ok()).map(|clock| clock.words())
+        }
         StopReason::Linger => Some(format!("the agent was still running {after} after its final result (--linger)")),
         StopReason::Interrupted | StopReason::Terminated | StopReason::Stopped => None,
     }

@@ -163,8 +163,6 @@ impl Source {
         let session = finished.summary.session.info.id.as_deref();
         let counted = transcript.as_deref().zip(session).and_then(|(path, session)| archive::ledger(path, session));
         finished.summary.ledger = counted.unwrap_or(finished.summary.ledger);
-        let stop = finished.stop.take().filter(|stop| stop.reason.is_timeout());
-        *finished.summary.verdict.clock_words = stop.and_then(clock_of);
         clock::measure(&mut finished.summary, finished.run.duration_ms);
         let mut told = finished.summary.verdict.clone();
         if let Some(mut clean) = self.clean {

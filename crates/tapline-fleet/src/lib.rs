@@ -80,7 +80,7 @@ pub use partitions::{PartitionedStore, PartitionsError, PartitionsWritten};
 pub use plan::{Plan, PlannedStep, RunsOn};
 pub use result::{JobOutcome, JobResult, worst_exit_code};
 pub use state::{Halt, WaitingJobs, steps_left};
-pub use summary::{counted, json, junit, markdown};
+pub use summary::{counted, json, json_line, junit, markdown};
 pub use template::TemplateError;
 pub use work::{Attempt, AttemptEnd, EngineNews, JobNews, Watch, Workplace};
 pub use worktree::WorktreeError;

@@ -204,6 +204,12 @@ impl Plan {
         self.nodes.is_empty()
     }
 
+    /// Returns the columns of the rows that jobs were made of, by the names of the jobs.
+    pub fn rows(&self) -> BTreeMap<String, BTreeMap<String, String>> {
+        let row = |node: &Node| Some((node.name.clone(), self.columns(node.entry, node.row)?.columns.clone()));
+        self.nodes.iter().filter_map(row).collect()
+    }
+
     fn entry(&self, node: &Node) -> &Entry {
         &self.source.entries[node.entry]
     }

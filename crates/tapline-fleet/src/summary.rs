@@ -1,5 +1,6 @@
 //! The results of a batch for people and for CI: `JUnit` XML, Markdown, JSON. Results in, text out.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde::Serialize;
@@ -29,6 +30,17 @@ pub fn json(batch: &str, end: &BatchEnd, exit_code: u8) -> String {
         Written { schema: 1, batch, complete: end.is_complete(), jobs: *jobs, cost_usd: *cost_usd, exit_code, results };
     let text = serde_json::to_string(&written).unwrap_or_default();
     without_lone_surrogates(&text).into_owned()
+}
+
+/// One result as a line of JSON, with the columns of the row that its job was made of.
+pub fn json_line(result: &JobResult, row: Option<&BTreeMap<String, String>>) -> String {
+    #[derive(Serialize)]
+    struct Line<'r> {
+        #[serde(flatten)]
+        result: &'r JobResult,
+        row: Option<&'r BTreeMap<String, String>>,
+    }
+    without_lone_surrogates(&serde_json::to_string(&Line { result, row }).unwrap_or_default()).into_owned()
 }
 
 /// The results as `JUnit` XML: a suite for the batch, a case for each job.

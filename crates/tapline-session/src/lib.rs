@@ -69,7 +69,7 @@ pub use report::{
 pub use signals::{parse_signal, signal_name};
 pub use state::{Patience, SessionPhase, SessionState};
 pub use step::{Step, What};
-pub use time::{duration, parse_duration, parse_moment, parse_rfc3339, rfc3339, short_duration};
+pub use time::{duration, parse_duration, parse_moment, parse_rfc3339, plain_duration, rfc3339, short_duration};
 pub use unwritten::Unwritten;
 pub use verdict::{
     Advice, Category, Clock, Ending, Exit, ExitClass, Outcome, RetryAdvice, UNCLEAN_CODES, UnknownWarning, Verdict,

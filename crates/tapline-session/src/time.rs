@@ -50,6 +50,14 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
     (!text.trim().is_empty() && total <= 3.2e9).then(|| Duration::from_secs_f64(total))
 }
 
+/// Writes a time as people write it: `1h30m`, `90s` as `1m30s`, `500ms`.
+pub fn plain_duration(time: Duration) -> String {
+    let (seconds, ms) = (time.as_secs(), time.subsec_millis());
+    let parts = [(seconds / 3_600, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s"), (u64::from(ms), "ms")];
+    let parts: Vec<_> = parts.iter().filter(|(count, _)| *count > 0).map(|(count, unit)| format!("{count}{unit}")).collect();
+    if parts.is_empty() { "0s".to_owned() } else { parts.concat() }
+}
+
 /// Formats milliseconds in one word, to a tenth of a second: `0.4s`, `12.4s`, `4m05.1s`; from an hour on to the second:
 /// `2h03m05s`.
 pub fn short_duration(ms: u64) -> String {

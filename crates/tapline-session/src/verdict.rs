@@ -6,11 +6,13 @@ mod judge;
 mod warned;
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tapline_protocol::StopReason;
 
 use crate::exit;
+use crate::time::plain_duration;
 
 pub use category::Category;
 pub(crate) use category::{CONNECTION, named_in, of_words};
@@ -224,6 +226,15 @@ impl Clock {
     pub fn of(reason: StopReason, limit_ms: Option<u64>) -> Option<Self> {
         let name = reason.clock().filter(|_| reason.is_timeout())?;
         Some(Self { name: name.into(), ms: limit_ms? })
+    }
+
+    /// Says which clock it was, and how long it ran: `timeout: no output for 5m (--idle-timeout)`.
+    pub fn words(&self) -> String {
+        let (name, limit) = (&self.name, plain_duration(Duration::from_millis(self.ms)));
+        match &**name {
+            "timeout" => format!("timeout: {limit} passed (--{name})"),
+            _ => format!("timeout: no output for {limit} (--{name})"),
+        }
     }
 }
 

@@ -116,6 +116,9 @@ pub(crate) struct Told {
     /// Print the results as one JSON object when the batch has ended
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print each result as a line of JSON as soon as it is there, with the columns of its row
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) jsonl: bool,
     /// Write the results to this file as JUnit XML
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
@@ -127,6 +130,13 @@ pub(crate) struct Told {
     pub(crate) redact: bool,
     #[command(flatten)]
     pub(crate) look: Look,
+}
+
+impl Told {
+    /// Whether stdout is for programs. What people see then goes to stderr.
+    pub(crate) fn is_for_programs(&self) -> bool {
+        self.json || self.jsonl
+    }
 }
 
 /// A worker says three times within this time that it is there. If that is too short, runs are taken from workers that live.

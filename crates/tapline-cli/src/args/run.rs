@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 use tapline_protocol::Agent;
 use tapline_runner::{SettingSource, UnknownSource};
 use tapline_session::Category;
+pub(crate) use tapline_session::plain_duration as span;
 
 use super::Look;
 use crate::{agents, exit};
@@ -352,14 +353,6 @@ fn some_time(text: &str) -> Result<Duration, String> {
     } else {
         Ok(time)
     }
-}
-
-/// A time as it is written: `1h30m`, `90s` as `1m30s`, `500ms`.
-pub(crate) fn span(time: Duration) -> String {
-    let (seconds, ms) = (time.as_secs(), time.subsec_millis());
-    let parts = [(seconds / 3_600, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s"), (u64::from(ms), "ms")];
-    let parts: Vec<_> = parts.iter().filter(|(count, _)| *count > 0).map(|(count, unit)| format!("{count}{unit}")).collect();
-    if parts.is_empty() { "0s".to_owned() } else { parts.concat() }
 }
 
 #[cfg(test)]

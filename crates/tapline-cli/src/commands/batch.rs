@@ -162,8 +162,9 @@ impl Run<'_> {
     ) -> Result<Result<BatchEnd, EngineError>> {
         let (events, happened) = mpsc::unbounded_channel();
         let (stop, stopped) = watch::channel(0);
+        let rows = self.args.told.jsonl.then(|| plan.rows());
         let batch = Batch::new(engine, plan, notes, store, self.options, events, stopped);
-        let show = Show::new(&self.args.told, self.redact, self.id, batch.counts(), self.is_remote);
+        let show = Show::new(&self.args.told, self.redact, self.id, batch.counts(), self.is_remote, rows);
         self.runtime.block_on(async {
             let signal = tokio::spawn(listen(Signals::listen()?, stop));
             let showing = show.follow(happened);
@@ -427,6 +428,8 @@ fn conclude(args: &Args, redact: bool, id: &str, end: &BatchEnd, files: EndFiles
     }
     if args.told.json {
         output::json(&clean(json(id, end, code)))?;
+    } else if args.told.jsonl {
+        output::tell(&counted(end));
     } else {
         let mut out = output::stdout();
         writeln!(out, "{}", counted(end))?;
@@ -443,7 +446,7 @@ fn conclude(args: &Args, redact: bool, id: &str, end: &BatchEnd, files: EndFiles
     } else if end.results.iter().any(JobResult::is_failure) {
         output::tell(&format!("to run what failed again: tapline batch --resume {id} --retry-failed"));
     }
-    if !args.told.json {
+    if !args.told.is_for_programs() {
         tell_places(id, end);
     }
     Ok(code)

@@ -75,6 +75,25 @@ fn results_for_programs_and_for_ci() {
 }
 
 #[test]
+fn each_result_is_a_line_of_json_with_the_columns_of_its_row() {
+    let folder = TempFolder::new();
+    let long = format!("wait b {}", folder.path("never"));
+    let jobs = folder.file("jobs.csv", format!("n,timeout\nsay a,1m\n{long},300ms\n"));
+    let ran = run(&folder, &[&jobs, "--prompt", "{n}", "--jobs", "1", "--jsonl"]);
+    let lines: Vec<Value> = ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told: Vec<_> =
+        lines.iter().map(|line| (line["job"].as_str(), line["row"]["n"].as_str(), line["row"]["timeout"].as_str())).collect();
+    assert_eq!(told, [(Some("jobs-1"), Some("say a"), Some("1m")), (Some("jobs-2"), Some(&*long), Some("300ms"))], "{ran:?}");
+    assert_eq!((ran.code, &lines[1]["category"]), (124, &Value::from("timeout")), "{ran:?}");
+    // People see which clock it was, and progress is on stderr.
+    assert_eq!(lines[1]["error"], "timeout: 300ms passed (--timeout)");
+    assert!(ran.err.contains("timeout: 300ms passed (--timeout)") && ran.err.contains("1 of 2 jobs succeeded"), "{ran:?}");
+    let named = folder.file("named.jsonl", "{\"name\":\"good\",\"prompt\":\"say good\"}\n");
+    let ran = run(&folder, &[&named, "--jsonl"]);
+    assert_eq!(json(&ran)["row"], Value::Null, "{ran:?}");
+}
+
+#[test]
 fn a_success_with_a_denied_call_is_told_as_run_tells_it_wherever_results_are_told() {
     let folder = TempFolder::new();
     let jobs =

@@ -99,6 +99,8 @@ pub(crate) fn judge(evidence: &Evidence<'_>, ending: &Ending, mut warnings: Warn
             warnings.add("background-task", None, why);
         }
     }
+    let stopped = ending.stopped.filter(|_| category == Some(Category::Timeout));
+    let clock = stopped.and_then(|reason| Clock::of(reason, ending.limit_ms));
     Verdict {
         outcome,
         category,
@@ -111,11 +113,8 @@ pub(crate) fn judge(evidence: &Evidence<'_>, ending: &Ending, mut warnings: Warn
         },
         warnings: warnings.finish(),
         exit: Exit { code: ending.exit_code, signal: ending.signal.clone(), class: class(ending) },
-        clock: ending
-            .stopped
-            .filter(|_| category == Some(Category::Timeout))
-            .and_then(|reason| Clock::of(reason, ending.limit_ms)),
-        clock_words: None.into(),
+        clock_words: clock.as_ref().map(Clock::words).into(),
+        clock,
     }
 }
 

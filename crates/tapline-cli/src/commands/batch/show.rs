@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use tapline_fleet::{AccountLimit, BatchNews, EngineNews, JobResult, WaitingJobs};
+use tapline_fleet::{AccountLimit, BatchNews, EngineNews, JobResult, WaitingJobs, json_line};
 use tapline_session::render::{Style, clock};
 use tapline_session::text::{count_of, dollars, fit, one_line, visible};
 use tapline_session::{rfc3339, short_duration};
@@ -28,11 +28,16 @@ const NAMED: usize = 3;
 /// How many columns the name of a job takes.
 const NAME: usize = 28;
 
+/// The columns of the rows that jobs were made of, by the names of the jobs.
+type Rows = BTreeMap<String, BTreeMap<String, String>>;
+
 /// Shows a batch.
 pub(super) struct Show {
     live: bool,
     style: Style,
     redact: bool,
+    /// The columns of each job's row, if each result is a line of JSON.
+    rows: Option<Rows>,
     out: Box<dyn Write + Send>,
     running: BTreeMap<String, Running>,
     /// The order in which they began.
@@ -81,22 +86,30 @@ impl Showing {
 impl Show {
     /// Whether a table shows what runs.
     pub(super) fn is_live(told: &Told) -> bool {
-        !told.json && output::is_capable() && !ci::is_log()
+        !told.is_for_programs() && output::is_capable() && !ci::is_log()
     }
 
-    pub(super) fn new(told: &Told, redact: bool, id: &str, (jobs, done): (usize, usize), is_remote: bool) -> Self {
+    pub(super) fn new(
+        told: &Told,
+        redact: bool,
+        id: &str,
+        (jobs, done): (usize, usize),
+        is_remote: bool,
+        rows: Option<Rows>,
+    ) -> Self {
         let live = Self::is_live(told);
-        let out: Box<dyn Write + Send> = if told.json {
+        let out: Box<dyn Write + Send> = if told.is_for_programs() {
             Box::new(Filtered::new(io::stderr(), Kind::Text))
         } else {
             Box::new(Filtered::new(io::stdout(), Kind::Text))
         };
-        let style = if told.json { Style::plain() } else { told.look.style() };
+        let style = if told.is_for_programs() { Style::plain() } else { told.look.style() };
         let mut show = Self {
             live,
             is_remote,
             style,
             redact: redact || ci::is_log(),
+            rows,
             out,
             running: BTreeMap::new(),
             began: 0,
@@ -187,6 +200,12 @@ impl Show {
                 self.spent += result.cost_usd.unwrap_or_default();
                 let line = self.told(&result);
                 self.line(&line);
+                if let Some(rows) = &self.rows {
+                    let line = json_line(&result, rows.get(&result.job));
+                    let line = if self.redact { ci::redactor().text(&line).into_owned() } else { line };
+                    // Nobody reads it any more: the batch goes on.
+                    let _ = output::json(&line);
+                }
             }
             BatchNews::Limit(AccountLimit { account, until }) => {
                 let line =
