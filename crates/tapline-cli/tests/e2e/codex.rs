@@ -63,7 +63,7 @@ fn structured_output() {
 #[test]
 fn errors() {
     // Of a 500 it says that there is high demand.
-    for (status, category) in [(401, "auth"), (429, "rate_limit"), (500, "overloaded"), (503, "server"), (529, "overloaded")] {
+    for (status, category) in [(401, "auth"), (429, "rate_limit"), (500, "server"), (503, "server"), (529, "overloaded")] {
         let stage = Stage::new(
             &codex(),
             &format!("[[turn]]\nfault = [{{ kind = \"error\", status = {status}, times = \"forever\" }}]\n"),

@@ -12,6 +12,10 @@ pub(super) fn category(text: &str) -> Category {
     if let Some(category) = status.and_then(Category::of_status) {
         return category;
     }
+    // What it says of a 500, whatever the API said.
+    if says(&["high demand, which may cause temporary errors"]) {
+        return Category::Server;
+    }
     if says(&["429", "rate limit", "rate-limit", "quota"]) {
         Category::RateLimit
     } else if says(&["openai_api_key", "chatgpt account"]) {
