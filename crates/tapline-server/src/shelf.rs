@@ -1,6 +1,7 @@
 //! The archive behind the live sessions: rows of all sessions, costs and full text. What is new is read by a thread of its own.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -111,8 +112,16 @@ impl Shelf {
 
     /// Fails if a path leads out of the folders that are watched: what was a file when it was found may be a link by now.
     pub(crate) fn check(&self, path: &Path) -> io::Result<()> {
-        let root = self.roots().into_iter().find(|root| path.starts_with(root));
-        root.map_or(Ok(()), |root| Beneath::open(&root)?.resolve(path).map(drop))
+        self.root_of(path)?.map_or(Ok(()), |root| root.resolve(path).map(drop))
+    }
+
+    /// Opens a file in the folders that are watched. It waits for nobody, if it is a pipe by now.
+    pub(crate) fn open(&self, path: &Path) -> io::Result<File> {
+        self.root_of(path)?.map_or_else(|| File::open(path), |root| root.file(path))
+    }
+
+    fn root_of(&self, path: &Path) -> io::Result<Option<Beneath>> {
+        self.roots().iter().find(|root| path.starts_with(root)).map(|root| Beneath::open(root)).transpose()
     }
 
     fn roots(&self) -> Vec<PathBuf> {

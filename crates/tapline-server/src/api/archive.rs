@@ -156,13 +156,13 @@ fn step_of(app: &App, session: &str, hit: &Hit, began: Instant) -> Option<usize>
     }
     let opened = open(app, session).ok().filter(|live| live.file.path == hit.path)?;
     read_until(app, &opened, usize::MAX);
-    let line = lines_before(&hit.path, hit.offset).ok()? + 1;
+    let line = lines_before(app.hub.shelf.open(&hit.path).ok()?, hit.offset).ok()? + 1;
     locked(&opened.follower).step_at(line)
 }
 
 /// Counts the lines before an offset.
-fn lines_before(path: &std::path::Path, offset: u64) -> io::Result<u64> {
-    let mut file = BufReader::new(File::open(path)?.take(offset));
+fn lines_before(file: File, offset: u64) -> io::Result<u64> {
+    let mut file = BufReader::new(file.take(offset));
     let mut lines = 0;
     while file.skip_until(b'\n')? > 0 {
         lines += 1;

@@ -63,3 +63,16 @@ fn what_a_link_leads_to_is_no_session() {
         assert!(!stage.get(&format!("/api/v1/sessions/{id}/steps")).body.contains("TREASURE"), "{id}");
     }
 }
+
+#[test]
+fn a_pipe_in_place_of_a_session_holds_nobody_up() {
+    let stage = Stage::new();
+    let path = stage.path("transcripts/p/own.jsonl");
+    write(&path, &session("own", "needle"));
+    stage.until("/api/v1/search?q=needle", |found| (found["hits"][0]["step"] == 0).then_some(()));
+    fs::remove_file(&path).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    // Whoever opens it as a file waits until somebody writes to it.
+    let answer = stage.get("/api/v1/search?q=needle");
+    assert!(answer.status == 200 && answer.body.contains("\"session\":\"own\""), "{answer:?}");
+}
