@@ -1,6 +1,7 @@
 //! What a search found, for people and as JSON. Pure: values in, text out.
 
 use std::fmt::Write as _;
+use std::iter;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -27,11 +28,10 @@ pub(super) fn snippet_width(columns: usize) -> usize {
 /// Writes what was found for people. With columns, snippets are broken between words.
 pub(super) fn text(found: &SearchFound, zone: &TimeZone, columns: Option<usize>, style: Style) -> String {
     if found.sessions.is_empty() {
-        let mut out = "Nothing found. All words must stand in the same text; wor* also finds longer words.\n".to_owned();
-        for (word, meant) in &found.meant {
-            let _ = writeln!(out, "`{word}` stands nowhere: did you mean `{meant}`?");
-        }
-        return out;
+        let nothing = "Nothing found. All words must stand in the same text; wor* also finds longer words.".to_owned();
+        let meant = found.meant.iter().map(|(word, meant)| format!("`{word}` stands nowhere: did you mean `{meant}`?"));
+        let lines = iter::once(nothing).chain(meant).map(|line| wrap(&line, columns.unwrap_or(usize::MAX)).join("\n") + "\n");
+        return lines.collect();
     }
     let Style { dim, reset, .. } = style;
     let mut out = String::new();

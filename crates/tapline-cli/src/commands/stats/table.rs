@@ -15,9 +15,9 @@ pub(super) const WIDE: usize = 160;
 /// How wide a bar and a sparkline are: they fill what is left.
 const BAR: (usize, usize) = (12, 40);
 const TREND: (usize, usize) = (8, 24);
-/// The column with the models of a row, and how wide it is at most.
+/// The column with the models of a row, and how wide it is: it takes what is left before pictures do.
 const MODELS_COLUMN: &str = "models";
-const MODELS: usize = 32;
+const MODELS: (usize, usize) = (16, 32);
 /// The narrowest key.
 const KEY: usize = 10;
 
@@ -80,13 +80,13 @@ fn models(all: &BTreeMap<String, Totals>) -> String {
     };
     let names: Vec<_> =
         all.iter().map(|(name, _)| if name.is_empty() { "(unknown)".to_owned() } else { short(name) }).collect();
-    fit(&one_line(&names.join(", ")), MODELS).into_owned()
+    fit(&one_line(&names.join(", ")), MODELS.1).into_owned()
 }
 
 /// Returns whether a column says something in this table. In a pipe, there are only those that are always there.
-fn says_something(column: &Column, stats: &Stats, by: By, columns: Option<usize>) -> bool {
+fn says_something(name: &str, stats: &Stats, by: By, columns: Option<usize>) -> bool {
     let is_wide = columns.is_some_and(|columns| columns >= WIDE);
-    match column.0 {
+    match name {
         MODELS_COLUMN => is_wide && by != By::Model,
         "tokens" => is_wide,
         "sessions" => by != By::Session,
@@ -101,18 +101,21 @@ pub(super) fn render(stats: &Stats, query: &Query, breakdown: bool, columns: Opt
     if stats.totals.requests == 0 {
         return NOTHING.to_owned();
     }
-    let mut shown: Vec<&Column> = COLUMNS.iter().filter(|column| says_something(column, stats, query.by, columns)).collect();
+    let mut shown: Vec<&Column> = COLUMNS.iter().filter(|column| says_something(column.0, stats, query.by, columns)).collect();
+    // Lines of their own say more.
+    shown.retain(|column| !(breakdown && column.0 == MODELS_COLUMN));
     let columns = columns.unwrap_or(usize::MAX);
     let mut pictures = Pictures::of(stats, columns);
     let has_models = |row: &&Row| breakdown && !row.models.is_empty();
     let labels = labels(&stats.rows);
-    let models = stats.rows.iter().filter(has_models).flat_map(|row| row.models.keys()).map(|model| model_label(model));
-    let longest = labels.iter().map(|label| width(label)).chain(models.map(|label| width(&label))).max();
+    let below = stats.rows.iter().filter(has_models).flat_map(|row| row.models.keys()).map(|model| model_label(model));
+    let longest = labels.iter().map(|label| width(label)).chain(below.map(|label| width(&label))).max();
     let longest = longest.unwrap_or(0).clamp(KEY, 60);
     let widths = |shown: &[&Column]| -> Vec<usize> {
         let lines = || stats.rows.iter().map(Line::from).chain([Line::from(&stats.totals)]);
         let cells = |column: &Column| lines().map(|line| width(&column.1(line))).max();
-        shown.iter().map(|column| cells(column).unwrap_or(0).max(column.0.len())).collect()
+        let most = |column: &Column| if column.0 == MODELS_COLUMN { MODELS.0 } else { usize::MAX };
+        shown.iter().map(|column| cells(column).unwrap_or(0).min(most(column)).max(column.0.len())).collect()
     };
     let least = pictures.width();
     let taken = |shown: &[&Column]| widths(shown).iter().map(|width| width + 2).sum::<usize>() + least;
@@ -123,10 +126,16 @@ pub(super) fn render(stats: &Stats, query: &Query, breakdown: bool, columns: Opt
     }
     let left_out = all.iter().map(|column| column.0).filter(|name| shown.iter().all(|column| column.0 != *name));
     let left_out: Vec<&str> = left_out.collect();
-    let widths = widths(&shown);
+    let mut widths = widths(&shown);
     let key = longest.min(columns.saturating_sub(taken(&shown)).max(KEY));
     if columns < usize::MAX {
-        pictures.grow(columns.saturating_sub(key + taken(&shown)));
+        let mut room = columns.saturating_sub(key + taken(&shown));
+        if let Some(at) = shown.iter().position(|column| column.0 == MODELS_COLUMN) {
+            let names = stats.rows.iter().map(|row| width(&models(&row.models))).max().unwrap_or(0);
+            let more = names.saturating_sub(widths[at]).min(room);
+            (widths[at], room) = (widths[at] + more, room - more);
+        }
+        pictures.grow(room);
     }
     let Style { bold, dim, yellow, reset, .. } = style;
     let mut out = String::new();
@@ -135,6 +144,7 @@ pub(super) fn render(stats: &Stats, query: &Query, breakdown: bool, columns: Opt
         let _ = write!(out, "{label}{}", " ".repeat(key.saturating_sub(width(&label))));
         for (column, wide) in shown.iter().zip(&widths) {
             let cell = of.map_or_else(|| column.0.to_owned(), column.1);
+            let cell = fit(&cell, *wide);
             let gap = " ".repeat(wide.saturating_sub(width(&cell)));
             // Names begin where the column does, and numbers end where it ends.
             let (before, behind) = if column.0 == MODELS_COLUMN { ("", &*gap) } else { (&*gap, "") };
