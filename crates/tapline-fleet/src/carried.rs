@@ -392,6 +392,16 @@ mod tests {
     }
 
     #[test]
+    fn an_agent_does_not_hold_its_place_for_good() {
+        let limits = |job: &Job| (job.agent().limits.timeout, job.agent().limits.linger, job.agent().limits.background);
+        let (hour, half_a_minute) = (Some(Duration::from_secs(3600)), Duration::from_secs(30));
+        for job in [job([]), travelled(&job([]))] {
+            assert_eq!(limits(&job), (hour, half_a_minute, None), "after its result it may stay as long as in any run");
+        }
+        assert_eq!(limits(&job([("timeout", json!("2h"))])).0, Some(Duration::from_secs(7200)));
+    }
+
+    #[test]
     fn values_of_variables_stay_here() {
         let mut job = job([]);
         job.environment.set.push(("KEY".into(), Some("secret".into())));

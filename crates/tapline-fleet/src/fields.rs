@@ -222,9 +222,12 @@ impl<'a> Reading<'a> {
                 return Vec::new();
             }
             _ => {
-                let split =
-                    |text: String| text.split(',').map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect();
-                return self.text(key).map(split).unwrap_or_default();
+                let Some(text) = self.text(key) else { return Vec::new() };
+                // Its commas are its own.
+                if is_inline(&text) {
+                    return vec![text];
+                }
+                return text.split(',').map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect();
             }
         };
         let mut list = Vec::new();
@@ -253,14 +256,20 @@ impl<'a> Reading<'a> {
         parsed.map_err(|why| self.wrong(key, why)).ok()
     }
 
-    /// JSON: itself, or the file that holds it.
+    /// JSON: itself, or the file that holds it. The cell of a table can be either.
     fn schema(&mut self) -> Option<String> {
+        let is_filled =
+            |text: &str| matches!(template::pieces(text).as_deref(), Ok([Piece::Place(name)]) if !name.contains('"'));
         match self.fields.get("schema") {
             Some(table @ Value::Object(_)) => return Some(table.to_string()),
-            Some(Value::String(text)) if text.trim_start().starts_with('{') => return Some(text.clone()),
+            Some(Value::String(text)) if is_inline(text) && !is_filled(text) => return Some(text.clone()),
             _ => {}
         }
-        let path = self.path("schema")?;
+        let text = self.text("schema")?;
+        if is_inline(&text) {
+            return Some(text);
+        }
+        let path = self.base.join(text);
         let read = std::fs::read_to_string(&path);
         read.map_err(|error| self.wrong("schema", format!("cannot read {}: {error}", path.display()))).ok()
     }
@@ -388,7 +397,7 @@ impl<'a> Reading<'a> {
             folder: self.path("folder").unwrap_or_else(|| self.base.to_owned()),
             worktree: self.worktree(),
             options: self.options(),
-            timeout: self.limit("timeout"),
+            timeout: self.limit("timeout").or(Some(TIMEOUT)),
             idle_timeout: self.limit("idle_timeout"),
             policy: self.rules("policy"),
             permissions: self.rules("permissions"),
@@ -444,6 +453,9 @@ pub(crate) fn has_places(value: &Value) -> bool {
     let is_place = |piece: &Piece<'_>| matches!(piece, Piece::Place(_));
     texts_of(value).into_iter().any(|text| template::pieces(text).is_ok_and(|pieces| pieces.iter().any(is_place)))
 }
+
+/// When a run is stopped if nothing else is said: an agent that hangs must not hold its place for good.
+const TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
 /// How many bytes a label may have.
 const LONGEST_LABEL: usize = 200;

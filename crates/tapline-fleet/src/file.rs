@@ -1,7 +1,7 @@
 //! Job files: TOML, JSON lines or CSV. Whatever is wrong with one is listed completely, each row with its reason, before
 //! anything starts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -63,9 +63,11 @@ impl Plan {
             (Ok(plan), true) => Ok(plan),
             (Ok(_), false) => Err(Mistakes::sorted(faults).into()),
             (Err(Mistakes(more)), is_empty) => {
-                let more = more.into_iter().filter(|fault| {
-                    is_empty || fault.why != NO_JOBS && !(fault.why == NO_PROMPT && is_misspelt(fault, &faults, &file))
-                });
+                let misspelt = places_misspelt(&faults, &file);
+                let is_misspelt = |job: &Mistake| misspelt.contains(file.as_str()) || misspelt.contains(job.place.as_str());
+                let more = more
+                    .into_iter()
+                    .filter(|fault| is_empty || fault.why != NO_JOBS && !(fault.why == NO_PROMPT && is_misspelt(fault)));
                 let named = |fault: Mistake| match fault.why.as_str() {
                     NO_JOBS => Mistake { place: file.clone(), ..fault },
                     _ => fault,
@@ -76,11 +78,11 @@ impl Plan {
     }
 }
 
-/// Returns whether a job has no prompt because the key of its prompt is misspelt: in the job itself, or for all jobs of the file.
-fn is_misspelt(job: &Mistake, faults: &[Mistake], file: &str) -> bool {
-    let is_meant = |fault: &Mistake| fault.why.ends_with("did you mean `prompt`?") || fault.why.ends_with("`prompt_file`?");
-    let is_here = |place: &str| place == job.place || place == file || place.ends_with("[defaults]");
-    faults.iter().any(|fault| is_meant(fault) && is_here(&fault.place))
+/// Where the key of a prompt is misspelt, so that there is none: in a job, or for all jobs of the file.
+fn places_misspelt<'f>(faults: &'f [Mistake], file: &'f str) -> BTreeSet<&'f str> {
+    let is_meant = |fault: &&Mistake| fault.why.ends_with("did you mean `prompt`?") || fault.why.ends_with("`prompt_file`?");
+    let of_all = |place: &'f str| if place.ends_with("[defaults]") { file } else { place };
+    faults.iter().filter(is_meant).map(|fault| of_all(&fault.place)).collect()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -362,7 +364,9 @@ impl FileReader<'_> {
             let uses = |text: &&str| template::pieces(text).is_ok_and(|pieces| pieces.contains(&Piece::Place(column)));
             texts.iter().any(uses)
         };
-        for column in columns.filter(|column| !is_used(column)) {
+        // A short name resembles any other: `id` is no `if`.
+        let is_long = |column: &&str| column.chars().count() > 3;
+        for column in columns.filter(is_long).filter(|column| !is_used(column)) {
             if let Some(meant) = nearest(column, KEYS.iter().copied()) {
                 self.wrong(place, format!("`{column}` is not a key of a job, and no text uses it: did you mean `{meant}`?"));
             }

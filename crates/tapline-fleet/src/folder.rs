@@ -121,6 +121,12 @@ impl BatchFolder {
         self.write(PATIENCE, &u64::try_from(patience.as_millis()).unwrap_or(u64::MAX))
     }
 
+    /// Returns how many dollars the batch may cost: as many as it is given, or as it was given before.
+    pub fn keep_budget(&self, given: Option<f64>) -> Result<Option<f64>, BatchError> {
+        let before = || serde_json::from_slice(&std::fs::read(self.path.join(BUDGET)).ok()?).ok();
+        given.map_or_else(|| Ok(before()), |usd| self.write(BUDGET, &usd).map(|()| given))
+    }
+
     /// Opens the folder of a batch by the beginning of its id; `last` is the newest.
     pub fn open(store: &Store, id: &str) -> Result<(Self, Plan), BatchError> {
         Self::open_for(store, id, RunsOn::ThisMachine, RepeatJobs::Nothing)
@@ -213,6 +219,8 @@ impl BatchFolder {
 }
 
 const PLAN: &str = "plan.json";
+/// The file that says how many dollars the batch may cost.
+const BUDGET: &str = "budget.json";
 /// The file that says how to reach the engine.
 const ENGINE: &str = "engine.json";
 /// The file that says how long a worker may be silent, in milliseconds.

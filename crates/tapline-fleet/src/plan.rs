@@ -19,6 +19,9 @@ use crate::template::{self, Piece};
 use crate::waits::Waits;
 use check::Checks;
 
+/// For how many different names advice is looked for.
+const ADVISED: usize = 20;
+
 /// What is wrong with a file without jobs.
 pub(crate) const NO_JOBS: &str = "it has no jobs";
 
@@ -284,6 +287,16 @@ impl Plan {
         }
         let steps: BTreeMap<String, Arc<[usize]>> = steps.into_iter().map(|(step, nodes)| (step, nodes.into())).collect();
         let names: BTreeMap<String, usize> = self.nodes.iter().enumerate().map(|(at, node)| (node.name.clone(), at)).collect();
+        // The same mistake in many rows is advised about once, and nobody reads the advice for more than these.
+        let mut known: BTreeMap<String, String> = BTreeMap::new();
+        let mut advise = |name: &str| {
+            if !known.contains_key(name) && known.len() < ADVISED {
+                let meant = nearest(name, names.keys().chain(steps.keys()).map(String::as_str));
+                let meant = meant.map(|meant| format!(": did you mean `{meant}`?")).unwrap_or_default();
+                known.insert(name.to_owned(), meant);
+            }
+            known.get(name).cloned().unwrap_or_default()
+        };
         for at in 0..self.nodes.len() {
             let node = &self.nodes[at];
             let mut wrong = |why: String| faults.push(Mistake::new(&node.place, why));
@@ -293,9 +306,7 @@ impl Plan {
                 if let Some(nodes) = names.get(&plain).map(|node| Arc::from([*node])).or_else(|| steps.get(&plain).cloned()) {
                     needs.push(Need { alias, nodes });
                 } else {
-                    let meant = nearest(&name, names.keys().chain(steps.keys()).map(String::as_str));
-                    let meant = meant.map(|meant| format!(": did you mean `{meant}`?")).unwrap_or_default();
-                    wrong(format!("needs: no job or step is called `{name}`{meant}"));
+                    wrong(format!("needs: no job or step is called `{name}`{}", advise(&name)));
                 }
             }
             let known = |alias: &str| needs.iter().any(|need| need.alias == alias);

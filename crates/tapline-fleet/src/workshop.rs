@@ -1,7 +1,7 @@
 //! Makes a run of a job from its beginning to its end: looks at what is left of an earlier one, opens the worktree, runs the agent, and
 //! keeps what it changed. Every engine makes its runs here; where notes are kept is the engine's own.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tapline_recording::attempt_folder;
 use tapline_session::exit;
@@ -12,7 +12,7 @@ use crate::job::{CutOff, WorktreeRule};
 use crate::note::RunBegun;
 use crate::result::{JobOutcome, JobResult};
 use crate::work::{self, Attempt, AttemptEnd, Remains, Watch, Workplace};
-use crate::worktree::{Places, Worktree};
+use crate::worktree::{Places, Worktree, WorktreeError};
 
 /// Where runs are made.
 #[derive(Clone, Debug)]
@@ -163,11 +163,20 @@ impl Workshop {
         result: &mut JobResult,
         is_stopped: impl Fn() -> bool,
     ) -> Kept {
-        match worktree.keep(rule.keep, &self.patches).await {
-            Ok(changes) => {
+        let kept = async {
+            let changes = worktree.keep(rule.keep, &self.patches).await?;
+            Ok::<_, WorktreeError>((changes, worktree.not_taken().await?))
+        };
+        match kept.await {
+            Ok((changes, left)) => {
                 result.branch = changes.branch;
                 result.patch = changes.patch.map(|path| path.display().to_string());
-                Kept::Yes
+                if left.is_empty() {
+                    return Kept::Yes;
+                }
+                result.warnings.push(stays(worktree.path(), &left));
+                worktree.leave();
+                Kept::No
             }
             Err(_) if is_stopped() => Kept::Later,
             Err(error) => {
@@ -177,6 +186,20 @@ impl Workshop {
         }
     }
 }
+
+/// Says which files no branch and no patch has, and where they are.
+fn stays(worktree: &Path, left: &[String]) -> String {
+    let more = left.len().saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let named = left.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    format!(
+        "worktree: files of submodules and ignored files are in no branch or patch, so the worktree stays in {}: {named}{more}",
+        worktree.display()
+    )
+}
+
+/// How many of them are named.
+const NAMED: usize = 5;
 
 /// What the agent changed cannot be kept: the job has failed, and the worktree stays.
 fn leave(worktree: &mut Worktree, result: &mut JobResult, why: &str) {

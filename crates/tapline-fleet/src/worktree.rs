@@ -89,9 +89,12 @@ struct Facts {
     git_dir: PathBuf,
     /// The text of its `.git`.
     link: String,
-    /// What is in it could not be kept, so it stays for good.
+    /// What is in it is nowhere else, so it stays for good.
     #[serde(default)]
     left: bool,
+    /// What git has of it is kept elsewhere.
+    #[serde(default)]
+    kept: bool,
 }
 
 /// Where the worktrees of a batch are, and the notes about them.
@@ -128,6 +131,9 @@ impl Worktree {
                 return Err(error);
             }
             worktree.unlock();
+            if std::mem::take(&mut worktree.facts.kept) {
+                worktree.write()?;
+            }
             if fresh && !worktree.facts.left {
                 worktree.git(&["checkout", "--quiet", "--detach", "--force", &worktree.facts.base]).await?;
                 worktree.git(&["clean", "--quiet", "-ffdx"]).await?;
@@ -145,8 +151,8 @@ impl Worktree {
         if rule.keep == KeepAs::Branch && git(repository, &in_the_way).await.is_ok() {
             return Err(WorktreeError::BranchInTheWay);
         }
-        let (git_dir, link, left) = (PathBuf::new(), String::new(), false);
-        let facts = Facts { repository: PathBuf::from(top), base, prefix, git_dir, link, left };
+        let (git_dir, link) = (PathBuf::new(), String::new());
+        let facts = Facts { repository: PathBuf::from(top), base, prefix, git_dir, link, left: false, kept: false };
         let mut worktree = Self { job: job.to_owned(), path, note, facts };
         let _one = LIST.lock().await;
         // Half of one may be left.
@@ -209,12 +215,19 @@ impl Worktree {
         output(command, args, input).await
     }
 
-    /// Puts all files into the index. Only plumbing: it runs nothing in repositories inside of this one.
+    /// Files that differ from the index, and files that are not in it. Only plumbing: it runs nothing in repositories inside of this one.
+    async fn changed(&self, filter: &str) -> Result<Vec<u8>, WorktreeError> {
+        self.git_bytes(&["diff-files", "--name-only", "-z", "--ignore-submodules=dirty", filter], &[]).await
+    }
+
+    async fn untracked(&self) -> Result<Vec<u8>, WorktreeError> {
+        self.git_bytes(&["ls-files", "--others", "--exclude-standard", "-z"], &[]).await
+    }
+
+    /// Puts all files into the index.
     async fn stage(&self) -> Result<(), WorktreeError> {
-        let changed = |filter| ["diff-files", "--name-only", "-z", "--ignore-submodules=dirty", filter];
-        let gone = self.git_bytes(&changed("--diff-filter=D"), &[]).await?;
-        let other = self.git_bytes(&changed("--diff-filter=d"), &[]).await?;
-        let new = self.git_bytes(&["ls-files", "--others", "--exclude-standard", "-z"], &[]).await?;
+        let (gone, other) = (self.changed("--diff-filter=D").await?, self.changed("--diff-filter=d").await?);
+        let new = self.untracked().await?;
         if let Some(nested) = new.split(|byte| *byte == 0).find(|path| path.ends_with(b"/")) {
             return Err(WorktreeError::Nested(text(nested)));
         }
@@ -224,8 +237,40 @@ impl Worktree {
         Ok(())
     }
 
+    /// Files that git never takes into a commit of this repository: what is in the folders of submodules, and what is ignored. Caches are
+    /// none of them: they can be made again.
+    pub(crate) async fn not_taken(&self) -> Result<Vec<String>, WorktreeError> {
+        let staged = self.git_bytes(&["ls-files", "--stage", "-z"], &[]).await?;
+        let modules = staged.split(|byte| *byte == 0).filter(|entry| entry.starts_with(b"160000 "));
+        let modules = modules.filter_map(|entry| entry.splitn(2, |byte| *byte == b'\t').nth(1)).map(text);
+        let is_used = |path: &String| std::fs::read_dir(self.path.join(path)).is_ok_and(|mut entries| entries.next().is_some());
+        let ignored = ["ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "--no-empty-directory", "-z"];
+        let ignored = self.git_bytes(&ignored, &[]).await?;
+        let ignored = ignored.split(|byte| *byte == 0).filter(|path| !path.is_empty()).map(text);
+        Ok(modules.filter(is_used).chain(ignored.filter(|path| !is_cache(&self.path.join(path)))).collect())
+    }
+
+    /// Whether an agent did something here that is nowhere else. What cannot be found out is taken for that.
+    async fn has_work(&self) -> bool {
+        let looks = async {
+            let is_same = self.git(&["rev-parse", "HEAD"]).await? == self.facts.base;
+            let mut files = [self.changed("--").await?, self.untracked().await?].into_iter().flatten();
+            Ok::<_, WorktreeError>(
+                (!is_same || files.next().is_some()) && !self.facts.kept || !self.not_taken().await?.is_empty(),
+            )
+        };
+        self.check().is_err() || looks.await.unwrap_or(true)
+    }
+
     /// Keeps what the agent changed: files and commits.
-    pub(crate) async fn keep(&self, keep: KeepAs, patches: &Path) -> Result<Changes, WorktreeError> {
+    pub(crate) async fn keep(&mut self, keep: KeepAs, patches: &Path) -> Result<Changes, WorktreeError> {
+        let changes = self.keep_commits(keep, patches).await?;
+        self.facts.kept = true;
+        self.write()?;
+        Ok(changes)
+    }
+
+    async fn keep_commits(&self, keep: KeepAs, patches: &Path) -> Result<Changes, WorktreeError> {
         self.check()?;
         self.unlock();
         self.stage().await?;
@@ -332,14 +377,27 @@ pub(crate) fn jobs(places: &Places) -> Vec<String> {
     names.filter_map(|name| name.strip_suffix(".json").map(str::to_owned)).collect()
 }
 
-/// Removes the worktree of a job, unless it is to stay.
-pub(crate) async fn remove_of(places: &Places, job: String) {
+/// Removes the worktree of a job, unless something in it is nowhere else: then it returns where that is.
+pub(crate) async fn remove_of(places: &Places, job: String) -> Option<PathBuf> {
     let (path, note) = places.of(&job);
     let facts = std::fs::read(&note).ok().and_then(|text| serde_json::from_slice::<Facts>(&text).ok());
-    if let Some(facts) = facts.filter(|facts| !facts.left) {
-        Worktree { job, path, note, facts }.remove().await;
+    let mut worktree = Worktree { job, path, note, facts: facts.filter(|facts| !facts.left)? };
+    if worktree.path.is_dir() && worktree.has_work().await {
+        worktree.leave();
+        return Some(worktree.path);
     }
+    worktree.remove().await;
+    None
 }
+
+/// Whether a folder says that it is a cache (CACHEDIR.TAG, as cargo and pytest write it), or is always one.
+fn is_cache(folder: &Path) -> bool {
+    let is_named = folder.file_name().is_some_and(|name| name == "node_modules" || name == "__pycache__");
+    folder.is_dir() && (is_named || std::fs::read(folder.join("CACHEDIR.TAG")).is_ok_and(|tag| tag.starts_with(CACHE)))
+}
+
+/// How the file begins that says so.
+const CACHE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
 
 /// The id of a ref that does not exist.
 const NONE: &str = "0000000000000000000000000000000000000000";

@@ -38,7 +38,7 @@ pub(crate) struct Batch {
     /// How many jobs run at once [default: 4; with --engine, as many as the workers have places for]
     #[arg(long, value_name = "N", value_parser = super::at_least_one)]
     pub(crate) jobs: Option<usize>,
-    /// Start no further job once all together cost this many dollars
+    /// Start no further job once all together cost this many dollars [default: no limit; with --resume, as the batch began]
     #[arg(long, value_name = "USD", value_parser = dollars)]
     pub(crate) budget_usd: Option<f64>,
     /// Start no further job after N failures
@@ -89,7 +89,7 @@ pub(crate) struct JobDefaults {
     /// Where the agent works [default: the folder of FILE]
     #[arg(long, value_name = "DIR", conflicts_with = "resume")]
     pub(crate) cwd: Option<PathBuf>,
-    /// Stop a run after this long: 90s, 10m, 1h30m
+    /// Stop a run after this long: 90s, 10m, 1h30m [default: 1h]
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "resume")]
     pub(crate) timeout: Option<Duration>,
     /// Retry up to N times if that can help

@@ -110,7 +110,7 @@ fn batch(args: &Args) -> Result<u8> {
     // A batch that began with it goes on with it.
     let redact = args.told.redact || folder.is_redacted();
     let mut options = BatchOptions::default();
-    (options.budget_usd, options.until_failures) = (args.budget_usd, args.until_failures);
+    (options.budget_usd, options.until_failures) = (folder.keep_budget(args.budget_usd).map_err(told)?, args.until_failures);
     (options.jobs, options.by_workers) = (args.jobs.unwrap_or(options.jobs), args.jobs.is_none() && broker.is_some());
     (options.doing, options.repeat) = (Show::is_live(&args.told), repeat);
     let run = Run { args, id: &id, redact, is_remote: broker.is_some(), options, runtime: &runtime };

@@ -255,7 +255,10 @@ fn the_budget_and_failures_end_it_early() {
     assert_eq!(ran.code, 4, "{ran:?}");
     assert!(ran.out.ends_with("2 of 3 jobs succeeded · 1 not finished · $0.0200\n"), "{ran:?}");
     assert!(ran.err.starts_with("tapline: the budget is used up; to go on: tapline batch --resume "), "{ran:?}");
-    let rest = run(&folder, &["--resume", "last"]);
+    let kept = run(&folder, &["--resume", "last"]);
+    assert!(kept.code == 4 && kept.err.contains("the budget is used up; to go on: "), "the batch keeps its budget: {kept:?}");
+    assert!(kept.out.ends_with("2 of 3 jobs succeeded · 1 not finished · $0.0200\n"), "{kept:?}");
+    let rest = run(&folder, &["--resume", "last", "--budget-usd", "1"]);
     assert!(rest.code == 0 && rest.out.ends_with("3 of 3 jobs succeeded · $0.0300\n"), "{rest:?}");
     let failing = run(&folder, &[&jobs, "--prompt", "fail {n}", "--jobs", "1", "--until-failures", "1"]);
     assert_eq!(failing.code, 1, "{failing:?}");
@@ -418,7 +421,7 @@ fn a_batch_that_is_resumed_is_told_what_can_be_done_about_its_program() {
     let missing = advice(127, &folder.path("missing"));
     assert!(missing.contains("npm install -g") && missing.contains("set TAPLINE_CLAUDE_BIN to its path"), "{missing}");
     assert!(!missing.contains("--bin"), "{missing}");
-    assert_eq!(start(&["batch", "--resume", "last"], &by_prompt()).code, 0);
+    assert_eq!(start(&["batch", "--resume", "last", "--budget-usd", "1"], &by_prompt()).code, 0);
 }
 
 /// What a terminal shows after this was written to it.

@@ -230,3 +230,39 @@ fn a_worktree_needs_a_repository_with_a_commit() {
     let there = tapline_fleet::Plan::read_for(&path, &std::collections::BTreeMap::new(), tapline_fleet::RunsOn::Workers);
     assert!(there.is_ok(), "{there:?}");
 }
+
+#[test]
+fn cells_of_a_table_can_be_ids_schemas_and_servers() {
+    let stage = Stage::new();
+    stage.file("schema.json", r#"{"type":"object"}"#);
+    stage.file("servers.json", r#"{"mcpServers":{}}"#);
+    let csv = "id,prompt,schema,mcp_config\n\
+               1,say a,\"{\"\"type\"\":\"\"object\"\",\"\"required\"\":[\"\"a\"\",\"\"b\"\"]}\",\"{\"\"mcpServers\"\":{\"\"a\"\":{\"\"command\"\":\"\"x\"\",\"\"args\"\":[\"\"1\"\",\"\"2\"\"]}}}\"\n\
+               2,say b,schema.json,servers.json\n\
+               3,say c,,\n";
+    assert_eq!(stage.faults("jobs.csv", csv), Vec::<String>::new());
+    let plan = stage.plan("jobs.csv", csv).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(plan.steps().iter().map(|step| step.jobs).sum::<usize>(), 3);
+    let faults = stage.faults("jobs.csv", "id,prompt,schema\n1,say a,nowhere.json\n");
+    assert!(faults.len() == 1 && faults[0].contains("line 2: schema: cannot read") && faults[0].contains("nowhere.json"));
+    // What agents get is in the arguments.
+    let ran = stage.run_file("jobs.csv", csv);
+    assert!(ran.end.results.iter().all(|result| !result.is_failure()), "{:?}", ran.end.results);
+    let args = stage.noted("a", "args").concat();
+    assert!(args.contains(r#""required":["a","b"]"#) && args.contains(r#""args":["1","2"]"#), "{args}");
+    assert!(stage.noted("b", "args").concat().contains(r#"{"type":"object"}"#));
+}
+
+#[test]
+fn the_same_mistake_in_thousands_of_rows_is_advised_about_once() {
+    let stage = Stage::new();
+    let rows = |row: &dyn Fn(usize) -> String| (0..4_000).map(row).collect::<Vec<_>>().join("\n");
+    let row = |n| format!("{{\"name\":\"job-number-{n}\",\"prompt\":\"x\",\"needs\":[\"job-nunber-{n}\"]}}");
+    let faults = stage.faults("jobs.jsonl", &rows(&row));
+    assert_eq!(faults.len(), 4_000);
+    let advised = faults.iter().filter(|fault| fault.contains("did you mean `job-number-")).count();
+    assert_eq!(advised, 20, "comparing each name with each other takes minutes");
+    let row = |n| format!("{{\"name\":\"j{n}\",\"prompt\":\"x\",\"needs\":[\"stepp\"],\"step\":\"step\"}}");
+    let faults = stage.faults("jobs.jsonl", &rows(&row));
+    assert_eq!(faults.iter().filter(|fault| fault.contains("did you mean `step`?")).count(), 4_000);
+}

@@ -70,7 +70,16 @@ impl Stage {
 
     /// Runs a batch to its end.
     pub(crate) fn run(&self, text: &str, options: impl FnOnce(&mut BatchOptions)) -> Ran {
-        let plan = self.plan("jobs.toml", text).unwrap_or_else(|error| panic!("{error}"));
+        self.run_of("jobs.toml", text, options)
+    }
+
+    /// Runs the batch of a file of any kind to its end.
+    pub(crate) fn run_file(&self, name: &str, text: &str) -> Ran {
+        self.run_of(name, text, |_| {})
+    }
+
+    fn run_of(&self, name: &str, text: &str, options: impl FnOnce(&mut BatchOptions)) -> Ran {
+        let plan = self.plan(name, text).unwrap_or_else(|error| panic!("{error}"));
         let folder = BatchFolder::create(&self.store(), &plan).unwrap();
         self.run_plan(folder, plan, options, None)
     }

@@ -221,3 +221,63 @@ fn a_batch_that_is_stopped_while_git_works_notes_no_failure() {
     assert_eq!(stage.traces("job").len(), 1, "its run is not repeated");
     assert_eq!(git(&repo, &["show", "tapline/job:new.txt"]), "x");
 }
+
+/// The warnings that say that a worktree stays.
+fn stays(ran: &Ran) -> Vec<&String> {
+    ran.result("job").warnings.iter().filter(|warning| warning.starts_with("worktree: ")).collect()
+}
+
+#[test]
+fn files_that_no_branch_has_stay_with_their_worktree() {
+    for (writes, name, is_left) in [
+        ("echo x >mod/precious.txt", "mod", true),
+        ("mkdir -p logs; echo x >logs/precious.log", "logs/", true),
+        ("echo x >precious.log", "precious.log", true),
+        ("mkdir -p node_modules; echo x >node_modules/a.log", "node_modules", false),
+        (
+            "mkdir cache; printf 'Signature: 8a477f597d28d172789f06886806bc55\\n' >cache/CACHEDIR.TAG; echo '*' >cache/.gitignore",
+            "cache",
+            false,
+        ),
+        ("mkdir cache; echo x >cache/CACHEDIR.TAG; echo '*' >cache/.gitignore", "cache/", true),
+    ] {
+        for keep in ["true", "\"patch\""] {
+            let stage = Stage::new();
+            let repo = repository(&stage);
+            let commit = git(&repo, &["rev-parse", "main"]);
+            git(&repo, &["update-index", "--add", "--cacheinfo", &format!("160000,{commit},mod")]);
+            git(&repo, &["commit", "--quiet", "-m", "a submodule"]);
+            let text = script(&stage, &format!("{writes}; echo x >new.txt\n"), "").replace("= true", &format!("= {keep}"));
+            let ran = stage.run(&text, |_| {});
+            assert_eq!(ran.outcomes(), [("job", "success")], "{writes}: {:?}", ran.end.results);
+            let worktree = stage.batch().join("worktrees/job");
+            assert_eq!(worktree.exists(), is_left, "{writes}");
+            let told = stays(&ran);
+            assert_eq!(told.len(), usize::from(is_left), "{writes}: {told:?}");
+            for told in told {
+                assert!(told.contains(worktree.to_str().unwrap()) && told.ends_with(&format!(": {name}")), "{writes}: {told}");
+            }
+            if keep == "true" {
+                assert_eq!(git(&repo, &["show", "tapline/job:new.txt"]), "x");
+            }
+            stage.resume(|_| {});
+            assert_eq!(worktree.exists(), is_left, "{writes}: after a resume");
+        }
+    }
+}
+
+#[test]
+fn work_of_a_run_that_was_cut_off_is_not_removed_when_its_job_has_ended_without_it() {
+    let stage = Stage::new();
+    repository(&stage);
+    let text = "[[job]]\nname = \"job\"\nfolder = \"repo\"\nworktree = true\nprompt = \"work job\"\n";
+    let first = stage.run_until(text, "it works", || stage.path("traces/job.first").exists());
+    assert!(first.end.stopped && first.outcomes().is_empty());
+    // As if it had been made elsewhere.
+    let result = r#"{"ended":{"job":"job","outcome":"success"}}"#;
+    let journal = stage.batch().join("journal");
+    let notes = std::fs::read_to_string(&journal).unwrap();
+    std::fs::write(&journal, format!("{notes}{result}\n")).unwrap();
+    stage.resume(|_| {});
+    assert!(stage.batch().join("worktrees/job/so-far.txt").exists());
+}

@@ -116,7 +116,8 @@ fn a_worktree_of_a_job_that_was_cut_off_is_used_again() {
     // What the agent did so far is not lost. And a worktree whose job has ended was left behind.
     std::fs::write(batch.join("worktrees/cut/so-far.txt"), "so far\n").unwrap();
     git(&repo, &["worktree", "add", "--quiet", "--detach", batch.join("worktrees/ready").to_str().unwrap(), "main"]);
-    std::fs::copy(batch.join("worktree-notes/cut.json"), batch.join("worktree-notes/ready.json")).unwrap();
+    let note = std::fs::read_to_string(batch.join("worktree-notes/cut.json")).unwrap();
+    std::fs::write(batch.join("worktree-notes/ready.json"), note.replace("worktrees/cut", "worktrees/ready")).unwrap();
     std::fs::write(repo.join(".git/worktrees/cut/index.lock"), "").unwrap();
     stage.file("go", "");
     let ran = stage.resume(|_| {});

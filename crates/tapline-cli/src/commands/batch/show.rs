@@ -286,6 +286,10 @@ impl Show {
         if let Some(why) = result.why() {
             let _ = write!(line, ": {}", plain(why));
         }
+        // Where work is that nothing else has.
+        for told in result.warnings.iter().filter(|told| told.starts_with("worktree: ") || told.starts_with("patch: ")) {
+            let _ = write!(line, ": {}", plain(told));
+        }
         line
     }
 
