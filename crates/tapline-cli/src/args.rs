@@ -242,6 +242,9 @@ pub(crate) struct Doctor {
     pub(crate) look: Look,
     #[command(flatten)]
     pub(crate) engine: engine::Engine,
+    /// Make the streams and buckets that tapline needs on the NATS server and that are missing
+    #[arg(long, help_heading = "Many machines")]
+    pub(crate) setup: bool,
 }
 
 /// Print completions for a shell

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::anyhow;
 #[cfg(feature = "nats")]
-use tapline_fleet::{BrokerError, NatsError, WorkerError};
+use tapline_fleet::{BrokerError, EngineError, NatsError, WorkerError};
 use tapline_recording::{FindError, RecordingError};
 use tapline_runner::{Failure, Instead, Refusal, RunOption, StartError};
 use tapline_session::permission::{RuleFile, WrongRules};
@@ -94,10 +94,15 @@ fn advice(error: &(dyn Error + 'static)) -> Option<&'static str> {
         return Some(" (port 0 picks a free port)");
     }
     #[cfg(feature = "nats")]
+    if let Some(EngineError::Gone(_)) = error.downcast_ref() {
+        return Some(SETUP);
+    }
+    #[cfg(feature = "nats")]
     match broker_error(error) {
         Some(BrokerError::Unreachable { .. }) => {
             return Some("; is it running (`nats-server --jetstream` starts one), and is the address right?");
         }
+        Some(BrokerError::Missing { .. }) => return Some(SETUP),
         Some(BrokerError::Untrusted { .. }) => {
             return Some("; --nats-ca names the authority of its certificate, --nats-cert and --nats-key are ours");
         }
@@ -109,6 +114,10 @@ fn advice(error: &(dyn Error + 'static)) -> Option<&'static str> {
         RuleFile::Config => None,
     }
 }
+
+/// What somebody with more rights can do.
+#[cfg(feature = "nats")]
+const SETUP: &str = "; `tapline doctor --engine URL --setup` makes it, as a user who may (`tapline help fleet`)";
 
 /// What is wrong with the broker. These stand in for it, too.
 #[cfg(feature = "nats")]

@@ -15,6 +15,9 @@ pub enum EngineError {
     /// A note cannot be kept, so the batch must not go on.
     #[error("cannot note what happens in the batch")]
     Keep(#[source] io::Error),
+    /// What makes the runs is not there any more, for good.
+    #[error("{0}")]
+    Gone(String),
     /// A run was lost, because its task panicked.
     #[error("a run was lost: {0}")]
     Lost(String),

@@ -72,7 +72,7 @@ pub use mode::PermissionMode;
 pub use nats::{
     Broker, BrokerError, BrokerRole, Checkup, CollectNews, CollectOptions, Collected, Nats, NatsError, Outbox, Post,
     RecordingCollector, RoleRights, Sealed, SeenWorker, Shipper, StoreState, Worker, WorkerError, WorkerNews, WorkerOptions,
-    checkup, resend,
+    WrongKey, check_key, checkup, data_folder_key, resend, setup,
 };
 pub use note::{AccountLimit, BatchNote, RepeatJobs, RunAgain, RunBegun};
 #[cfg(feature = "parquet")]

@@ -52,6 +52,10 @@ pub(crate) struct Batch {
     /// --resume, as the batch began]
     #[arg(long, value_name = "TIME", value_parser = worker_timeout, help_heading = "Many machines")]
     pub(crate) worker_timeout: Option<Duration>,
+    /// With --engine: believe only results of workers with this key (`tapline doctor --engine URL` shows a machine's key); can be repeated
+    /// [default: of every worker; with --resume, as the batch began]
+    #[arg(long, value_name = "KEY", help_heading = "Many machines")]
+    pub(crate) trust: Vec<String>,
     #[command(flatten)]
     pub(crate) told: Told,
 }

@@ -1,11 +1,15 @@
 //! How to reach the broker that machines share: flags of every command that does.
 
+#[cfg(feature = "nats")]
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+#[cfg(feature = "nats")]
+use anyhow::Context as _;
 use anyhow::Result;
 use clap::Args;
 #[cfg(feature = "nats")]
-use tapline_fleet::Broker;
+use tapline_fleet::{Broker, check_key};
 
 #[cfg(not(feature = "nats"))]
 use crate::features::{Feature, missing};
@@ -42,6 +46,12 @@ pub(crate) struct Engine {
 #[cfg(not(feature = "nats"))]
 #[derive(Debug)]
 pub(crate) enum Broker {}
+
+/// Returns the keys of the machines that are trusted.
+#[cfg(feature = "nats")]
+pub(crate) fn trusted(keys: &[String]) -> Result<BTreeSet<String>> {
+    keys.iter().map(|key| check_key(key).with_context(|| format!("--trust {key}"))).collect()
+}
 
 impl Engine {
     /// Returns the address of the broker, if one is named.

@@ -59,6 +59,10 @@ pub(crate) struct Worker {
     /// started here
     #[arg(long)]
     pub(crate) allow_args: bool,
+    /// Take only jobs that a machine with this key has ordered (`tapline doctor --engine URL` shows a machine's key); can be repeated
+    /// [default: of everybody who may write to the queue]
+    #[arg(long, value_name = "KEY")]
+    pub(crate) trust: Vec<String>,
     /// What this worker is called in messages [default: the name of the machine]
     #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(crate) name: Option<String>,

@@ -26,6 +26,8 @@ use tokio::sync::{mpsc, watch};
 use super::guard_program;
 use super::run::job_summary;
 use crate::args::batch::{Batch as Args, JobDefaults, Told};
+#[cfg(feature = "nats")]
+use crate::args::engine::trusted;
 use crate::args::run::span;
 #[cfg(not(feature = "nats"))]
 use crate::features::{Feature, missing};
@@ -83,7 +85,11 @@ fn batch(args: &Args) -> Result<u8> {
             // It goes on with the engine that it began with, unless another is named.
             #[cfg(feature = "nats")]
             {
-                broker = broker.or_else(|| Broker::noted(&folder));
+                let noted = Broker::noted(&folder);
+                if let (Some(broker), Some(noted)) = (&mut broker, &noted) {
+                    broker.trusted.clone_from(&noted.trusted);
+                }
+                broker = broker.or(noted);
             }
             #[cfg(not(feature = "nats"))]
             if folder.engine().is_some() {
@@ -95,6 +101,10 @@ fn batch(args: &Args) -> Result<u8> {
         (None, Some(file)) => (None, read(file, &args.defaults, on)?),
         (None, None) => bail!("no job file"),
     };
+    #[cfg(feature = "nats")]
+    if let Some(broker) = broker.as_mut().filter(|_| !args.trust.is_empty()) {
+        broker.trusted = trusted(&args.trust)?;
+    }
     let files = EndFiles::open(&args.told)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start threads")?;
     #[cfg(feature = "nats")]

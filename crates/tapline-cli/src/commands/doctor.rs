@@ -11,7 +11,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
 use tapline_protocol::Agent;
 use tapline_runner::{Process, bin_variable, locate, package, reaches_all};
@@ -54,6 +54,9 @@ pub(crate) fn run(args: &Doctor) -> Result<u8> {
         }
     }
     let broker = args.engine.broker()?;
+    if args.setup && broker.is_none() {
+        bail!("name the NATS server: --engine nats://HOST:4222, or $TAPLINE_ENGINE");
+    }
     // Batches of this machine run on workers, which have agents of their own.
     if broker.is_some() {
         for finding in findings.iter_mut().filter(|finding| finding.mood == Mood::Bad && finding.facts["path"].is_null()) {
@@ -65,6 +68,9 @@ pub(crate) fn run(args: &Doctor) -> Result<u8> {
     findings.extend([folder(), configuration(), processes(), terminal(args)]);
     #[cfg(feature = "nats")]
     if let Some(broker) = broker {
+        if args.setup {
+            runtime.block_on(Box::pin(tapline_fleet::setup(&broker)))?;
+        }
         findings.extend(runtime.block_on(broker::findings(&broker)));
     }
     let ok = findings.iter().all(|finding| finding.mood != Mood::Bad);

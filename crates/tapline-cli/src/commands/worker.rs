@@ -13,12 +13,14 @@ use tokio::sync::{mpsc, watch};
 use super::batch::time_of;
 use super::check::read_permissions;
 use super::guard_program;
+use crate::args::engine::trusted;
 use crate::args::worker::Worker as Args;
 use crate::signals::Signals;
 use crate::{config, exit, output, push, secrets, store};
 
 pub(crate) fn run(args: &Args) -> Result<u8> {
-    let broker = args.engine.broker()?.context("name the NATS server: --engine nats://HOST:4222, or $TAPLINE_ENGINE")?;
+    let mut broker = args.engine.broker()?.context("name the NATS server: --engine nats://HOST:4222, or $TAPLINE_ENGINE")?;
+    broker.trusted = trusted(&args.trust)?;
     let mut place = Workplace::new(store::store()?);
     place.guard = guard_program();
     place.redact = args.redact;

@@ -29,7 +29,7 @@ fn found(home: &Home, url: &str) -> (i32, Value) {
 /// The streams and buckets that are there.
 fn there(findings: &Value) -> Vec<&str> {
     let stores = findings["stored"]["stores"].as_object().unwrap();
-    assert_eq!(stores.len(), 9);
+    assert_eq!(stores.len(), 10);
     stores.iter().filter(|(_, store)| store["there"] == true).map(|(name, _)| name.as_str()).collect()
 }
 
@@ -44,7 +44,7 @@ fn a_broker_that_nobody_uses_yet() {
         assert!(findings["broker"]["version"].as_str().unwrap().starts_with(|c: char| c.is_ascii_digit()), "{findings}");
         assert!(there(&findings).is_empty(), "{findings}");
         assert_eq!((&findings["workers"]["workers"], &findings["workers"]["places"]), (&json!([]), &json!(0)));
-        for role in ["worker", "batch", "collector"] {
+        for role in ["worker", "batch", "collector", "setup"] {
             assert_eq!(findings["rights"][role]["missing"], json!([]), "{role}");
         }
     }
@@ -52,8 +52,8 @@ fn a_broker_that_nobody_uses_yet() {
     assert_eq!(code, 0, "{out}");
     for words in [
         "✓ broker     nats-server ",
-        "✓ rights     enough for worker, batch, collector\n",
-        "✓ stored     0 of 9 streams and buckets are there",
+        "✓ rights     enough for worker, batch, collector, setup\n",
+        "✓ stored     0 of 10 streams and buckets are there",
         "! workers    none is there, so jobs wait\n",
     ] {
         assert!(out.contains(words), "{words}: {out}");
@@ -145,6 +145,7 @@ fn the_rights_of_each_user() {
             "collector",
             [("worker", "tapline.recordings.>"), ("batch", "$JS.API.STREAM.INFO.TAPLINE_JOBS")],
         ),
+        ("setup:change-me-4", "setup", [("worker", "tapline.recordings.>"), ("batch", "tapline.jobs.>")]),
     ] {
         let (code, findings) = found(&home, &url(user));
         assert_eq!((code, &findings["rights"][role]["missing"]), (0, &json!([])), "{user}: {findings}");
@@ -153,10 +154,15 @@ fn the_rights_of_each_user() {
             assert!(missing.contains(&json!(subject)), "{user} as {role}: {missing:?}");
         }
         // Who may not see the workers is not told that there is none.
-        assert_eq!(findings["workers"]["workers"].is_null(), role == "collector", "{user}: {findings}");
+        assert_eq!(findings["workers"]["workers"].is_null(), ["collector", "setup"].contains(&role), "{user}: {findings}");
     }
+    let (code, out) = doctor(&home, &["--engine", &url("setup:change-me-4"), "--setup"]);
+    assert!(code == 0 && out.contains("✓ stored     10 of 10 streams and buckets are there"), "{out}");
+    let (_, findings) = found(&home, &url("setup:change-me-4"));
+    let key = findings["key"]["key"].as_str().unwrap();
+    assert!(key.starts_with('U') && key.len() == 56 && out.contains(&format!("✓ key        {key} (for --trust")), "{out}");
     let (_, out) = doctor(&home, &["--engine", &url("worker:change-me-1")]);
-    assert!(out.contains("✓ rights     enough for worker, not for batch, collector\n"), "{out}");
+    assert!(out.contains("✓ rights     enough for worker, not for batch, collector, setup\n"), "{out}");
     assert!(out.contains("a batch may not publish to tapline.jobs.>"), "{out}");
     for (user, words) in [
         ("worker:wrong", "refuses us: the user or the password in the address is missing, wrong or expired"),

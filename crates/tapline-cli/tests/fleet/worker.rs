@@ -83,3 +83,33 @@ fn a_log_says_what_happens_and_when() {
     let more: Vec<String> = warned.collect();
     assert!(more.is_empty(), "{more:?}");
 }
+
+#[test]
+fn workers_take_jobs_of_whom_they_trust_and_batches_results() {
+    let server = NatsServer::start();
+    std::fs::create_dir(server.path("traces")).unwrap();
+    let key = |home: &str| {
+        let output = tapline(&server, home, &["doctor", "--json"]).output().unwrap();
+        let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        found["findings"]["key"]["key"].as_str().unwrap().to_owned()
+    };
+    let (_one, mut said, _warned) = worker(&server, "one", &["--trust", &key("home")]);
+    assert!(logged(&said.next().unwrap()).starts_with("worker one: ready"));
+    let jobs = server.path("jobs.toml");
+    std::fs::write(&jobs, "[[job]]\nname = \"a\"\nprompt = \"say a\"\n").unwrap();
+    let batch = |home: &str, more: &[&str]| {
+        let output = tapline(&server, home, &[&["batch", jobs.to_str().unwrap(), "--json"], more].concat()).output().unwrap();
+        let ended: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+        let error = ended["results"][0]["error"].as_str().unwrap_or_default().to_owned();
+        (output.status.code(), error + &String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!(batch("home", &["--trust", &key("one")]).0, Some(0));
+    let (code, why) = batch("elsewhere", &[]);
+    let author = format!("worker one: the order is not taken: the key of its author is {}", key("elsewhere"));
+    assert!(code == Some(2) && why.starts_with(&author), "{why}");
+    let (code, why) = batch("home", &["--trust", &key("elsewhere")]);
+    let told = format!("what a worker said about it is not believed: the key of the worker is {}", key("one"));
+    assert!(code == Some(2) && why.starts_with(&told), "{why}");
+    let (code, why) = batch("home", &["--trust", "x"]);
+    assert!(code == Some(2) && why.contains("--trust x: it is no key of a data folder"), "{why}");
+}

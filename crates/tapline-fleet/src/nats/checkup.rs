@@ -1,6 +1,7 @@
 //! What people want to know of a broker before they use it: whether it answers, what is there, who works, and what we may do. Nothing is
 //! changed: every question is one that the broker answers, if at all, with an error or with what it has.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use async_nats::{Client, HeaderMap, Message, Request, RequestErrorKind, StatusCode};
@@ -13,6 +14,7 @@ use tokio::sync::watch;
 use super::connect::{Broker, BrokerError};
 use super::names;
 use super::order::WorkerCard;
+use super::role::BrokerRole;
 
 /// How long the broker has for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -89,31 +91,6 @@ pub struct SeenWorker {
     pub version: String,
 }
 
-/// Whom a user of the broker is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BrokerRole {
-    /// Takes runs.
-    Worker,
-    /// Orders runs.
-    Batch,
-    /// Reads recordings.
-    Collector,
-}
-
-impl BrokerRole {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Worker, Self::Batch, Self::Collector];
-
-    /// Returns its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Worker => "worker",
-            Self::Batch => "batch",
-            Self::Collector => "collector",
-        }
-    }
-}
-
 /// Whether our rights are enough for a role.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -125,7 +102,7 @@ pub struct RoleRights {
 }
 
 /// What the streams and buckets are called, and the streams behind them.
-const STORES: [(&str, &str); 9] = [
+const STORES: [(&str, &str); 10] = [
     (names::JOBS, ""),
     (names::RECORDINGS, ""),
     (names::OUTCOMES, "KV_"),
@@ -134,23 +111,25 @@ const STORES: [(&str, &str); 9] = [
     (names::CLASSES, "KV_"),
     (names::WORKERS, "KV_"),
     (names::CONTROL, "KV_"),
+    (names::ORDERS, "OBJ_"),
     (names::FILES, "OBJ_"),
 ];
 
 /// The rights that roles need, as `tapline help fleet` has them: the beginning of a subject, what stands behind it in the question and in
 /// the right, and for whom it is. Who may not ask this may not do that either.
-const RIGHTS: [(&str, &str, &str, &[BrokerRole]); 18] = {
+const RIGHTS: [(&str, &str, &str, &[BrokerRole]); 20] = {
     use BrokerRole::{Batch, Collector, Worker};
     [
         ("tapline.jobs", ".doctor", ".>", &[Batch]),
         ("tapline.recordings", ".doctor", ".>", &[Worker]),
         ("$KV.tapline-outcomes", ".doctor", ".>", &[Worker]),
         ("$KV.tapline-runs", ".doctor", ".>", &[Worker]),
-        ("$KV.tapline-limits", ".doctor", ".>", &[Worker, Batch]),
+        ("$KV.tapline-limits", ".doctor", ".>", &[Worker]),
         ("$KV.tapline-workers", ".doctor", ".>", &[Worker]),
         ("$KV.tapline-classes", ".doctor", ".>", &[Batch]),
         ("$KV.tapline-control", ".doctor", ".>", &[Batch]),
-        ("$O.tapline-files", ".M.doctor", ".>", &[Worker, Batch]),
+        ("$O.tapline-orders", ".M.doctor", ".>", &[Batch]),
+        ("$O.tapline-files", ".M.doctor", ".>", &[Worker]),
         ("$JS.API.CONSUMER.MSG.NEXT.TAPLINE_JOBS", ".doctor", ".*", &[Worker]),
         ("$JS.API.CONSUMER.MSG.NEXT.TAPLINE_RECORDINGS", ".doctor", ".*", &[Batch, Collector]),
         ("$JS.API.CONSUMER.CREATE.TAPLINE_JOBS", ".doctor", ".>", &[Batch]),
@@ -159,24 +138,35 @@ const RIGHTS: [(&str, &str, &str, &[BrokerRole]); 18] = {
         ("$JS.API.CONSUMER.CREATE.KV_tapline-control", "", "", &[Worker]),
         ("$JS.API.CONSUMER.CREATE.KV_tapline-outcomes", "", "", &[Batch]),
         ("$JS.API.CONSUMER.CREATE.KV_tapline-runs", "", "", &[Batch]),
-        ("$JS.API.CONSUMER.CREATE.OBJ_tapline-files", "", "", &[Worker, Batch, Collector]),
+        ("$JS.API.CONSUMER.CREATE.OBJ_tapline-orders", "", "", &[Worker]),
+        ("$JS.API.CONSUMER.CREATE.OBJ_tapline-files", "", "", &[Batch, Collector]),
     ]
 };
 
 /// Looks at a broker. Fails if it cannot be used at all.
 pub async fn checkup(broker: &Broker) -> Result<Checkup, BrokerError> {
     let (tells, denied) = watch::channel(Vec::new());
-    let options = broker.options()?.name("tapline doctor").event_callback(move |event| {
-        if let ConnectionNews::ServerError(ServerError::Other(words)) = event {
-            tells.send_modify(|all| all.push(words));
+    let (tells, mut roles) = (Arc::new(tells), BrokerRole::ALL.into_iter());
+    // Each role may hear answers in its own place.
+    let (asking, account, answered_in) = loop {
+        let role = roles.next();
+        let tells = Arc::clone(&tells);
+        tells.send_replace(Vec::new());
+        let options = broker.options()?.name("tapline doctor").event_callback(move |event| {
+            if let ConnectionNews::ServerError(ServerError::Other(words)) = event {
+                tells.send_modify(|all| all.push(words));
+            }
+            std::future::ready(())
+        });
+        let options = options.custom_inbox_prefix(role.map_or("_INBOX".to_owned(), BrokerRole::inbox));
+        let asking = Asking { client: broker.connect_with(options).await?, denied: denied.clone() };
+        let asked = std::time::Instant::now();
+        let account = asking.account(broker).await;
+        let is_deaf = asking.denied.borrow().iter().any(|words| is_deaf(words));
+        if role.is_none() || !is_deaf {
+            break (asking, account?, asked.elapsed());
         }
-        std::future::ready(())
-    });
-    let client = broker.connect_with(options).await?;
-    let asking = Asking { client, denied };
-    let asked = std::time::Instant::now();
-    let account = asking.account(broker).await?;
-    let answered_in = asked.elapsed();
+    };
     let stores = join_all(STORES.iter().map(|(name, kind)| asking.store(name, kind)));
     let rights = join_all(RIGHTS.iter().map(|(subject, probe, ..)| asking.may(format!("{subject}{probe}"))));
     let (stores, rights, workers) = tokio::join!(stores, rights, asking.workers());
@@ -184,7 +174,11 @@ pub async fn checkup(broker: &Broker) -> Result<Checkup, BrokerError> {
     let clock_ahead_ms = stores.iter().find_map(|store| store.clock_ahead_ms);
     let roles = BrokerRole::ALL.map(|role| {
         let needs = |name: &str| role != BrokerRole::Collector || [names::RECORDINGS, names::FILES].contains(&name);
-        let denied = stores.iter().filter(|store| needs(store.state.name)).filter_map(|store| store.denied.clone());
+        let needed = stores.iter().filter(|store| needs(store.state.name));
+        // Only what is missing must be made, by whoever has the role for it.
+        let denied = needed.flat_map(|store| {
+            store.denied.clone().into_iter().chain(store.unmade.clone().filter(|_| role == BrokerRole::Setup))
+        });
         let missing = RIGHTS.iter().zip(&rights).filter(|((.., roles), may)| roles.contains(&role) && !**may);
         let missing = missing.map(|((subject, _, right, _), _)| format!("{subject}{right}"));
         RoleRights { role, missing: denied.chain(missing).collect() }
@@ -233,8 +227,9 @@ impl Answer {
 /// What the broker says about a stream or a bucket.
 struct AskedStore {
     state: StoreState,
-    /// The subject that we had to publish to, and may not.
+    /// The subjects that we had to publish to to ask for it, or to make it, and may not.
     denied: Option<String>,
+    unmade: Option<String>,
     clock_ahead_ms: Option<i64>,
 }
 
@@ -291,15 +286,15 @@ impl Asking {
         let answer = self.ask(&question, "", HeaderMap::new()).await;
         let after = now_ms();
         let state = StoreState { name, ..StoreState::default() };
+        let made = format!("$JS.API.STREAM.CREATE.{kind}{name}");
+        let may_make = self.may(made.clone()).await;
         let Some(json) = answer.json() else {
             let denied = matches!(answer, Answer::Denied).then_some(question);
-            return AskedStore { state, denied, clock_ahead_ms: None };
+            return AskedStore { state, denied, unmade: Some(made).filter(|_| !may_make), clock_ahead_ms: None };
         };
         if let Some(code) = json["error"]["err_code"].as_u64() {
             let state = StoreState { is_there: (code == NO_STREAM).then_some(false), ..state };
-            let made = format!("$JS.API.STREAM.CREATE.{kind}{name}");
-            let may = state.is_there.is_none() || self.may(made.clone()).await;
-            return AskedStore { state, denied: (!may).then_some(made), clock_ahead_ms: None };
+            return AskedStore { state, denied: None, unmade: Some(made).filter(|_| !may_make), clock_ahead_ms: None };
         }
         let (has, config) = (&json["state"], &json["config"]);
         let state = StoreState {
@@ -313,7 +308,7 @@ impl Asking {
         let told = json["ts"].as_str().and_then(parse_moment).and_then(|told| i64::try_from(told.as_millis()).ok());
         // It was between the question and the answer. Within these, there is no difference.
         let clock_ahead_ms = told.map(|told| if told > after { told - after } else { (told - before).min(0) });
-        AskedStore { state, denied: None, clock_ahead_ms }
+        AskedStore { state, denied: None, unmade: Some(made).filter(|_| !may_make), clock_ahead_ms }
     }
 
     /// Returns whether we may publish to a subject. Nothing comes of it: no stream has the name that the message asks for, and what

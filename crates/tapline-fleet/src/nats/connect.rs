@@ -1,5 +1,6 @@
 //! How to reach the broker: its address, and who we are there.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use async_nats::{Auth, AuthError, Client, ClientError, ConnectErrorKind, Connect
 use nkeys::KeyPair;
 use serde::{Deserialize, Serialize};
 
+use super::role::BrokerRole;
 use super::trouble::{NO_QUORUM, Trouble, has_no_quorum};
 use crate::folder::{BatchError, BatchFolder};
 
@@ -30,6 +32,9 @@ pub struct Broker {
     pub ca: Option<PathBuf>,
     /// Files with a client's certificate and its key.
     pub certificate: Option<(PathBuf, PathBuf)>,
+    /// The keys of data folders: a worker takes orders from these, and a batch believes outcomes from these. Without any, everybody is believed
+    /// who may write to the broker.
+    pub trusted: BTreeSet<String>,
 }
 
 /// Why the broker cannot be used.
@@ -83,6 +88,12 @@ pub enum BrokerError {
         /// The address, without a password.
         address: String,
     },
+    /// Something is missing, and we may not make it.
+    #[error("the broker has no {name}, and this user may not make it")]
+    Missing {
+        /// What is missing.
+        name: String,
+    },
     /// The broker has no room.
     #[error("{what} is full: raise its limits, or wait until there is room")]
     Full {
@@ -127,6 +138,7 @@ impl Broker {
             nkey: self.nkey.as_ref().map(here),
             ca: self.ca.as_ref().map(here),
             certificate: self.certificate.as_ref().map(|(certificate, key)| (here(certificate), here(key))),
+            trusted: self.trusted.clone(),
         })
     }
 
@@ -147,12 +159,17 @@ impl Broker {
 
     /// Connects under this name. If the connection is lost later, it is made again for as long as it takes.
     pub async fn connect(&self, name: &str) -> Result<Client, BrokerError> {
-        self.connect_and_tell(name, None).await
+        self.connect_with(self.options()?.name(name).max_reconnects(None)).await
     }
 
     /// Connects, and tells if the connection is lost later, or the broker refuses us then.
-    async fn connect_and_tell(&self, name: &str, trouble: Option<Arc<Trouble>>) -> Result<Client, BrokerError> {
-        let mut options = self.options()?.name(name).max_reconnects(None);
+    async fn connect_and_tell(
+        &self,
+        role: BrokerRole,
+        name: &str,
+        trouble: Option<Arc<Trouble>>,
+    ) -> Result<Client, BrokerError> {
+        let mut options = self.options()?.name(name).max_reconnects(None).custom_inbox_prefix(role.inbox());
         if let Some(trouble) = trouble {
             let refused = self.refused();
             options = options.event_callback(move |event| {
@@ -266,8 +283,13 @@ impl Broker {
     }
 
     /// Connects, and asks whether the broker has JetStream.
-    pub(crate) async fn jetstream(&self, name: &str, trouble: Option<Arc<Trouble>>) -> Result<(Client, Context), BrokerError> {
-        let client = self.connect_and_tell(name, trouble).await?;
+    pub(crate) async fn jetstream(
+        &self,
+        role: BrokerRole,
+        name: &str,
+        trouble: Option<Arc<Trouble>>,
+    ) -> Result<(Client, Context), BrokerError> {
+        let client = self.connect_and_tell(role, name, trouble).await?;
         let context = jetstream::new(client.clone());
         match context.query_account().await {
             Ok(_) => Ok((client, context)),

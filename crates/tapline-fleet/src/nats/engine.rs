@@ -1,7 +1,7 @@
 //! The engine on many machines: runs are ordered on the queue, and workers make them. Notes are kept in the journal of the batch's folder,
 //! as by the embedded engine: the batch knows what it ordered, and the broker knows what became of it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -17,9 +17,12 @@ use super::bucket::{Following, written};
 use super::collect::RecordingCollector;
 use super::connect::{Broker, BrokerError};
 use super::copies::Collected;
+use super::files::{FileRef, SETTLES};
 use super::order::{Control, End, Order, Outcome, Patch, RunOf, WorkerCard, is_recording_of, name_of};
 use super::post::Post;
-use super::queue::{Class, PATIENCE, Queue, SETTLES, UPKEEP, is_sound};
+use super::queue::{Class, PATIENCE, Queue, UPKEEP, is_sound};
+use super::role::BrokerRole;
+use super::waiting::{Waiting, rises};
 use super::workers::Workers;
 use super::{lock, names};
 use crate::carried::Carried;
@@ -68,10 +71,6 @@ pub struct Nats {
     follows: Mutex<Vec<Following>>,
 }
 
-/// Who waits for which outcome.
-#[derive(Debug, Default)]
-struct Waiting(Mutex<BTreeMap<String, oneshot::Sender<Bytes>>>);
-
 /// How often an outcome is asked for, in case that the broker's word for it was lost.
 const ASK: Duration = Duration::from_secs(3);
 /// How often it is asked for while the batch is stopped.
@@ -98,7 +97,8 @@ impl Nats {
         redact: bool,
     ) -> Result<(Self, Vec<BatchNote>), NatsError> {
         let (told, trouble) = mpsc::unbounded_channel();
-        let queue = Box::pin(Queue::open(broker, &format!("tapline batch {}", folder.id()), told)).await?;
+        let name = format!("tapline batch {}", folder.id());
+        let queue = Box::pin(Queue::open(broker, BrokerRole::Batch, &name, &store, told)).await?;
         if redact {
             folder.redact()?;
         }
@@ -164,6 +164,7 @@ impl Nats {
         let subject = names::job_subject(&class.name(), self.id(), &job.name, order);
         let order = Order {
             batch: self.id().to_owned(),
+            signed_at: unix_now(),
             order,
             recording: name_of(&attempt.recording),
             retries: attempt.before.retries,
@@ -311,17 +312,24 @@ impl Nats {
     }
 
     /// Makes the end of a run of what a worker said about it. Its words are data: they name no places on this machine.
-    async fn end(&self, attempt: &Attempt, outcome: &[u8], stop: watch::Receiver<u32>) -> Result<AttemptEnd, EngineError> {
+    async fn end(
+        &self,
+        attempt: &Attempt,
+        order: u64,
+        outcome: &Bytes,
+        stop: watch::Receiver<u32>,
+    ) -> Result<AttemptEnd, EngineError> {
+        let key = names::outcome_key(self.id(), &attempt.job.name, order);
         let (job, first) = (&attempt.job, name_of(&attempt.recording));
         // It is read when the batch goes on, if somebody does not want to wait for the broker.
         let mut kill = stop.clone();
         let unpacked = tokio::select! {
-            unpacked = self.queue.unpack(outcome) => unpacked,
+            unpacked = self.queue.read_outcome(&key, outcome) => unpacked,
             () = rises(&mut kill, 1) => return Ok(AttemptEnd::CutOff),
         };
         let outcome: Outcome = match unpacked {
             Ok(outcome) => outcome,
-            Err(why) => return Ok(failed(job, format!("what the worker said about it cannot be read: {why}"))),
+            Err(why) => return Ok(failed(job, format!("what a worker said about it is not believed: {why}"))),
         };
         let recording = outcome.recording.filter(|name| is_recording_of(name, &first));
         let warning = match &recording {
@@ -335,9 +343,9 @@ impl Nats {
                 result.recording = recording.map(|name| self.store.folder().join(name).display().to_string());
                 result.patch = None;
                 result.warnings.extend(warning);
-                if let Some(Patch { object, path: there }) = outcome.patch {
+                if let Some(Patch { file, path: there }) = outcome.patch {
                     let kept = tokio::select! {
-                        kept = self.patch(job, &object) => kept,
+                        kept = self.patch(job, &file) => kept,
                         () = rises(&mut kill, 1) => return Ok(AttemptEnd::CutOff),
                     };
                     match kept {
@@ -388,42 +396,16 @@ impl Nats {
     }
 
     /// Keeps the patch of a job in the folder of the batch.
-    async fn patch(&self, job: &Job, object: &str) -> Result<PathBuf, String> {
-        let bytes = self.queue.file(object).await?;
+    async fn patch(&self, job: &Job, file: &FileRef) -> Result<PathBuf, String> {
+        let bytes = self.queue.files.get(file).await?;
         let folder = self.folder.patches();
         let path = folder.join(format!("{}.patch", job.name));
         write_private(&folder, &path, &bytes).map_err(|error| format!("cannot write {}: {error}", path.display()))?;
         Ok(path)
     }
 
-    /// Notes how a run ended.
-    async fn ended(&self, begun: Option<RunBegun>, end: AttemptEnd) -> Result<Attempted, EngineError> {
-        match &end {
-            AttemptEnd::Over(result) => self.keep(BatchNote::Ended(result.clone())).await?,
-            AttemptEnd::Again(again) => self.keep(BatchNote::Again(again.clone())).await?,
-            AttemptEnd::CutOff => {}
-        }
-        Ok(Attempted { begun, end })
-    }
-}
-
-fn write_private(folder: &Path, path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    use std::io::Write as _;
-    use std::os::unix::fs::OpenOptionsExt as _;
-    create_private_folder(folder)?;
-    std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?.write_all(bytes)
-}
-
-fn failed(job: &Job, why: String) -> AttemptEnd {
-    AttemptEnd::Over(Box::new(JobResult::not_started(&job.name, &job.step, why, exit::USAGE)))
-}
-
-impl Engine for Nats {
-    async fn keep(&self, note: BatchNote) -> Result<(), EngineError> {
-        self.journal.keep(&note).await.map_err(EngineError::Keep)
-    }
-
-    async fn run(&self, attempt: Attempt, watch: Watch) -> Result<Attempted, EngineError> {
+    /// Makes a run: orders it, and waits for its outcome.
+    async fn make(&self, attempt: Attempt, watch: Watch) -> Result<Attempted, EngineError> {
         let job = attempt.job.name.clone();
         let mut order = attempt.number;
         if attempt.before.cut_off {
@@ -435,7 +417,7 @@ impl Engine for Nats {
                 () = rises(&mut stop, 0) => return Ok(Attempted { begun: None, end: AttemptEnd::CutOff }),
             };
             if let Some(outcome) = outcome {
-                match self.end(&attempt, &outcome, watch.stop.clone()).await? {
+                match self.end(&attempt, order, &outcome, watch.stop.clone()).await? {
                     // Somebody does not want to wait for the broker: it is read later.
                     end @ AttemptEnd::CutOff if *watch.stop.borrow() > 0 => return self.ended(None, end).await,
                     AttemptEnd::CutOff => order = attempt.number,
@@ -492,11 +474,45 @@ impl Engine for Nats {
             outcome => outcome,
         };
         let end = match outcome {
-            Some(outcome) => self.end(&attempt, &outcome, watch.stop).await?,
+            Some(outcome) => self.end(&attempt, order, &outcome, watch.stop).await?,
             None => AttemptEnd::CutOff,
         };
         self.waiting.forget(&key);
         self.ended(Some(begun), end).await
+    }
+
+    /// Notes how a run ended.
+    async fn ended(&self, begun: Option<RunBegun>, end: AttemptEnd) -> Result<Attempted, EngineError> {
+        match &end {
+            AttemptEnd::Over(result) => self.keep(BatchNote::Ended(result.clone())).await?,
+            AttemptEnd::Again(again) => self.keep(BatchNote::Again(again.clone())).await?,
+            AttemptEnd::CutOff => {}
+        }
+        Ok(Attempted { begun, end })
+    }
+}
+
+fn write_private(folder: &Path, path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    use std::io::Write as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    create_private_folder(folder)?;
+    std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?.write_all(bytes)
+}
+
+fn failed(job: &Job, why: String) -> AttemptEnd {
+    AttemptEnd::Over(Box::new(JobResult::not_started(&job.name, &job.step, why, exit::USAGE)))
+}
+
+impl Engine for Nats {
+    async fn keep(&self, note: BatchNote) -> Result<(), EngineError> {
+        self.journal.keep(&note).await.map_err(EngineError::Keep)
+    }
+
+    async fn run(&self, attempt: Attempt, watch: Watch) -> Result<Attempted, EngineError> {
+        tokio::select! {
+            made = self.make(attempt, watch) => made,
+            why = self.queue.is_gone() => Err(EngineError::Gone(why)),
+        }
     }
 
     async fn clean(&self, _unfinished: Vec<String>) {}
@@ -566,31 +582,5 @@ impl Engine for Nats {
         };
         // A broker that is away says nothing, and what was not removed does no harm.
         let _ = tokio::time::timeout(if is_complete { TIDIES } else { ANSWERS }, tidies).await;
-    }
-}
-
-/// Waits until somebody asks to stop more often than this.
-async fn rises(stop: &mut watch::Receiver<u32>, level: u32) {
-    if stop.wait_for(|now| *now > level).await.is_err() {
-        std::future::pending::<()>().await;
-    }
-}
-
-impl Waiting {
-    /// From now on, the outcome with this key is waited for.
-    fn wait(&self, key: &str) -> oneshot::Receiver<Bytes> {
-        let (tell, told) = oneshot::channel();
-        lock(&self.0).insert(key.to_owned(), tell);
-        told
-    }
-
-    fn tell(&self, key: &str, value: Option<&Bytes>) {
-        if let Some((waits, value)) = value.and_then(|value| Some((lock(&self.0).remove(key)?, value))) {
-            let _ = waits.send(value.clone());
-        }
-    }
-
-    fn forget(&self, key: &str) {
-        lock(&self.0).remove(key);
     }
 }

@@ -1,5 +1,7 @@
 //! What everything is called on the broker. docs/FLEET.md lists it for operators.
 
+use std::time::Duration;
+
 /// The work queue: a message is a run that somebody should make. It is removed when its outcome is stored.
 pub(crate) const JOBS: &str = "TAPLINE_JOBS";
 /// The pieces of recordings, as they grow.
@@ -16,8 +18,12 @@ pub(crate) const CLASSES: &str = "tapline-classes";
 pub(crate) const WORKERS: &str = "tapline-workers";
 /// Which batches are to be stopped.
 pub(crate) const CONTROL: &str = "tapline-control";
-/// What is too large for a message.
+/// What is too large for a message: of orders, and of what workers send.
+pub(crate) const ORDERS: &str = "tapline-orders";
 pub(crate) const FILES: &str = "tapline-files";
+
+/// How long the broker keeps what belongs to a run. All parts of it live equally long.
+pub(crate) const LIFE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// The subjects of the work queue.
 pub(crate) const JOB_SUBJECTS: &str = "tapline.jobs.>";
@@ -52,6 +58,11 @@ pub(crate) fn batch_subjects(batch: &str) -> String {
 /// The key of the outcome of a run that was ordered.
 pub(crate) fn outcome_key(batch: &str, job: &str, order: u64) -> String {
     format!("{}.{}.{order}", token(batch), token(job))
+}
+
+/// The subject of an outcome with this key.
+pub(crate) fn outcome_subject(key: &str) -> String {
+    format!("$KV.{OUTCOMES}.{key}")
 }
 
 /// The key of a job.

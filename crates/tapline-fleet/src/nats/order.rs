@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::files::FileRef;
 use super::pieces::plain;
 use super::queue::Class;
 use crate::carried::Carried;
@@ -17,6 +18,8 @@ use crate::work::AttemptEnd;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Order {
     pub(crate) batch: String,
+    /// When it was signed, in seconds since 1970. Later than its outcome lives, it is not taken: somebody has sent it again.
+    pub(crate) signed_at: i64,
     /// 1 is the first order of the job. An order ends with one outcome, however many workers tried.
     pub(crate) order: u64,
     /// The name of the recording of the first run. Further runs have a number besides.
@@ -51,8 +54,8 @@ pub(crate) struct Outcome {
 /// What the agent changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Patch {
-    /// The name of the object that has it.
-    pub(crate) object: String,
+    /// The file that has it.
+    pub(crate) file: FileRef,
     /// Where it is on the worker, for people.
     pub(crate) path: String,
 }
@@ -64,6 +67,17 @@ pub(crate) enum End {
     Over(Box<JobResult>),
     Again(RunAgain),
     CutOff,
+}
+
+impl End {
+    /// A word for it, for those who may not read a large outcome.
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            Self::Over(_) => "over",
+            Self::Again(_) => "again",
+            Self::CutOff => "cut_off",
+        }
+    }
 }
 
 impl From<AttemptEnd> for End {

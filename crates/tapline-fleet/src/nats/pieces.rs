@@ -259,17 +259,18 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     })
 }
 
-fn unhex(text: &str) -> Result<Sum, WrongPiece> {
+/// Reads so many bytes from hexadecimal digits.
+pub(crate) fn unhex<const N: usize>(text: &str) -> Result<[u8; N], WrongPiece> {
     let digit = |byte: u8| char::from(byte).to_digit(16).filter(|_| !byte.is_ascii_uppercase());
-    let mut sum = [0; 32];
-    if text.len() != 2 * sum.len() {
+    let mut bytes = [0; N];
+    if text.len() != 2 * N {
         return Err(WrongPiece::Sum);
     }
-    for (byte, digits) in sum.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+    for (byte, digits) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
         let (high, low) = digit(digits[0]).zip(digit(digits[1])).ok_or(WrongPiece::Sum)?;
         *byte = u8::try_from(high * 16 + low).map_err(|_| WrongPiece::Sum)?;
     }
-    Ok(sum)
+    Ok(bytes)
 }
 
 /// Checks the name of a recording: it becomes the name of a folder.

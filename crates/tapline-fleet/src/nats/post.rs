@@ -10,7 +10,6 @@ use async_nats::connection::State;
 use async_nats::jetstream::context::PublishErrorKind;
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::object_store::{self, ObjectMetadata, ObjectStore};
-use async_nats::jetstream::stream::{DiscardPolicy, RetentionPolicy, StorageType};
 use async_nats::jetstream::{self, Context, ErrorCode, stream};
 use bytes::Bytes;
 use tokio::io::AsyncReadExt as _;
@@ -19,13 +18,10 @@ use tokio::time::timeout;
 
 use super::connect::{Broker, BrokerError, chunk_size, most_bytes};
 use super::pieces::{MOST, ObjectPart, Piece, plain, sum};
+use super::role::BrokerRole;
 use super::trouble::{causes, has_no_quorum, is_silent};
 use super::{made, names};
 
-/// How long the broker keeps pieces.
-const KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-/// How long the broker knows which pieces it has.
-const REMEMBERED: Duration = Duration::from_secs(2 * 60);
 /// How many objects are in memory at once.
 const AT_ONCE: usize = 4;
 /// Of an object whose bytes are gone, the broker says nothing: after this time without a byte, it is taken for lost.
@@ -95,14 +91,14 @@ impl Incoming {
 impl Post {
     /// Connects to a broker under this name. Makes what is missing there; what is there stays as it is.
     pub async fn open(broker: &Broker, name: &str) -> Result<Self, BrokerError> {
-        let (_, context) = Box::pin(broker.jetstream(name, None)).await?;
+        let (_, context) = Box::pin(broker.jetstream(BrokerRole::Collector, name, None)).await?;
         Box::pin(Self::of(context)).await
     }
 
     /// As [`Post::open`], for a connection that there is already.
     pub(crate) async fn of(context: Context) -> Result<Self, BrokerError> {
-        let stream = make_stream(&context).await?;
-        let objects = made::files(&context).await?;
+        let stream = made::recordings(&context).await?;
+        let objects = made::files(&context, names::FILES).await?;
         Ok(Self { context, stream, objects, room: Arc::new(Semaphore::new(AT_ONCE)) })
     }
 
@@ -125,7 +121,7 @@ impl Post {
         match error.kind() {
             PublishErrorKind::StreamNotFound => {
                 // Somebody may have deleted it.
-                let _ = make_stream(&self.context).await;
+                let _ = made::recordings(&self.context).await;
                 Err(Unsent::Away)
             }
             PublishErrorKind::TimedOut | PublishErrorKind::BrokenPipe | PublishErrorKind::MaxAckPending => Err(Unsent::Away),
@@ -187,21 +183,6 @@ impl Post {
         }
         Ok(bytes.into())
     }
-}
-
-async fn make_stream(context: &Context) -> Result<stream::Stream, BrokerError> {
-    let config = stream::Config {
-        name: names::RECORDINGS.to_owned(),
-        description: Some("tapline: pieces of recordings".to_owned()),
-        subjects: vec![names::RECORDING_SUBJECTS.to_owned()],
-        retention: RetentionPolicy::Limits,
-        max_age: KEPT,
-        discard: DiscardPolicy::New,
-        duplicate_window: REMEMBERED,
-        storage: StorageType::File,
-        ..stream::Config::default()
-    };
-    made::stream(context, "make the stream TAPLINE_RECORDINGS", config).await
 }
 
 /// Whether these words say that the broker will take it soon: it does not answer, the servers of its cluster elect a leader or are too few, or

@@ -1,12 +1,12 @@
 //! The broker as the fleet uses it: the work queue, and buckets of values. What is missing is made; what an operator made is taken as it is.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use async_nats::connection::State;
 use async_nats::jetstream::consumer::{AckPolicy, Consumer, pull};
 use async_nats::jetstream::context::PublishErrorKind;
-use async_nats::jetstream::object_store::{self, ObjectMetadata, ObjectStore};
+use async_nats::jetstream::object_store::ObjectStore;
 use async_nats::jetstream::stream::{self, DiscardPolicy, RetentionPolicy, StorageType, Stream};
 use async_nats::jetstream::{Context, kv};
 use async_nats::{Client, HeaderMap};
@@ -14,13 +14,16 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tapline_protocol::Agent as Kind;
-use tokio::io::AsyncReadExt as _;
+use tapline_recording::Store;
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use super::bucket::{Bucket, Found, PAUSE, written};
-use super::connect::{Broker, BrokerError, chunk_size, most_bytes};
-use super::trouble::{Trouble, causes};
+use super::connect::{Broker, BrokerError};
+use super::files::{Files, Parcel};
+use super::key::{self, Key};
+use super::role::BrokerRole;
+use super::trouble::Trouble;
 use super::{lock, made, names};
 use crate::note::AccountLimit;
 use crate::work::unix_now;
@@ -37,12 +40,20 @@ pub(crate) struct Queue {
     pub(crate) classes: Bucket,
     pub(crate) workers: Bucket,
     pub(crate) control: Bucket,
-    files: ObjectStore,
+    /// What is large of orders, and of what workers send.
+    orders: Files,
+    pub(crate) files: Files,
+    /// With it, orders and outcomes are signed.
+    key: Arc<Key>,
+    /// Whose orders, or whose outcomes, are believed.
+    trusted: Arc<BTreeSet<String>>,
     pub(crate) trouble: Arc<Trouble>,
     /// Counts how often something was found that is new on the broker: what was there before was deleted, or lost.
     pub(crate) renewed: Arc<watch::Sender<u64>>,
     /// When each was made.
     made_at: Arc<Mutex<Vec<String>>>,
+    /// Why nothing can go on here until somebody with more rights does something.
+    gone: Arc<watch::Sender<Option<String>>>,
 }
 
 impl std::fmt::Debug for Queue {
@@ -53,6 +64,8 @@ impl std::fmt::Debug for Queue {
 
 /// How often somebody looks whether everything is there.
 pub(crate) const UPKEEP: Duration = Duration::from_secs(10);
+/// How long that may take: whether something is missing is believed after a while.
+const LOOKS: Duration = Duration::from_secs(30);
 /// What is told when it was not.
 const RENEWED: &str = "what tapline had on the broker was deleted or lost, and was made again; what waited is ordered again";
 /// What is told when a queue was not.
@@ -62,37 +75,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// After this time without a word, a worker is not counted any more.
 pub(crate) const SILENT: Duration = Duration::from_secs(30);
-/// What is larger goes through the object store. A message has at most a mebibyte, if nobody changed that.
-const LARGE: usize = 700 * 1024;
-/// Nothing that is read from the object store at once is larger.
-pub(crate) const LARGEST: u64 = 256 * 1024 * 1024;
-/// How long the broker has for a file.
-const READ: Duration = Duration::from_secs(60);
-/// How long servers of a cluster have to agree on a file: an election, and a server that catches up with the others.
-pub(super) const SETTLES: Duration = Duration::from_secs(30);
-/// How long the pause between two looks at a file becomes.
-const LONGEST_PAUSE: Duration = Duration::from_secs(4);
-/// Why a file cannot be read that was there.
-const PARTLY: &str = "a part of it is not on the broker any more";
 /// No limit lasts longer than a week. An agent that says so is wrong, and must not hold up everybody.
 const LONGEST_LIMIT: i64 = 8 * 24 * 60 * 60;
-
-/// A value, or where it is if it is large.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Parcel<T> {
-    Here(T),
-    /// The name of an object.
-    Object(String),
-}
-
-/// Why a file cannot be read.
-enum Unread {
-    /// It cannot be read now. Perhaps soon.
-    Yet(String),
-    /// That stays so.
-    Never(String),
-}
 
 /// Which jobs a class has, and which workers they want.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -147,28 +131,76 @@ impl Class {
 
 impl Queue {
     /// Connects, and makes what is missing.
-    pub(crate) async fn open(broker: &Broker, name: &str, told: mpsc::UnboundedSender<String>) -> Result<Self, BrokerError> {
+    pub(crate) async fn open(
+        broker: &Broker,
+        role: BrokerRole,
+        name: &str,
+        store: &Store,
+        told: mpsc::UnboundedSender<String>,
+    ) -> Result<Self, BrokerError> {
+        let key = Key::of(store).map_err(|error| BrokerError::File { path: store.root().to_owned(), error })?;
         let trouble = Arc::new(Trouble::new(told));
-        let (client, context) = broker.jetstream(name, Some(Arc::clone(&trouble))).await?;
+        let (client, context) = broker.jetstream(role, name, Some(Arc::clone(&trouble))).await?;
         let renewed = Arc::default();
         let stores = Box::pin(Stores::open(&context)).await?;
         let made_at = Arc::new(Mutex::new(stores.made_at()));
         let Stores { jobs, values, files } = stores;
+        let [orders, files] = files.map(|(name, store)| {
+            let (client, context, trouble) = (client.clone(), context.clone(), Arc::clone(&trouble));
+            Files { store, name, client, context, trouble }
+        });
+        let (key, trusted, gone) = (Arc::new(key), Arc::new(broker.trusted.clone()), Arc::default());
         let [outcomes, runs, limits, classes, workers, control] =
             values.map(|store| Bucket::new(store, Arc::clone(&trouble), Arc::clone(&renewed)));
-        Ok(Self { client, context, jobs, outcomes, runs, limits, classes, workers, control, files, trouble, renewed, made_at })
+        Ok(Self {
+            client,
+            context,
+            jobs,
+            outcomes,
+            runs,
+            limits,
+            classes,
+            workers,
+            control,
+            orders,
+            files,
+            key,
+            trusted,
+            trouble,
+            renewed,
+            made_at,
+            gone,
+        })
+    }
+
+    /// Waits until nothing can go on here, and says why.
+    pub(crate) async fn is_gone(&self) -> String {
+        let mut gone = self.gone.subscribe();
+        let why = gone.wait_for(Option::is_some).await.ok().and_then(|why| why.clone());
+        match why {
+            Some(why) => why,
+            None => std::future::pending().await,
+        }
     }
 
     /// Makes again what somebody deleted or what the broker lost, for good, and the queues of these classes.
     pub(crate) async fn look_after(self, wanted: impl Fn() -> Vec<Class>) {
         loop {
             let _ = timeout(UPKEEP, self.trouble.back()).await;
-            if let Ok(Ok(stores)) = timeout(UPKEEP, Box::pin(Stores::open(&self.context))).await {
-                let now = stores.made_at();
-                if std::mem::replace(&mut *lock(&self.made_at), now.clone()) != now {
-                    self.trouble.tell(RENEWED.to_owned());
-                    self.renewed.send_modify(|count| *count += 1);
+            match timeout(LOOKS, Box::pin(Stores::open(&self.context))).await {
+                Ok(Ok(stores)) => {
+                    self.gone.send_replace(None);
+                    let now = stores.made_at();
+                    if std::mem::replace(&mut *lock(&self.made_at), now.clone()) != now {
+                        self.trouble.tell(RENEWED.to_owned());
+                        self.renewed.send_modify(|count| *count += 1);
+                    }
                 }
+                Ok(Err(missing @ BrokerError::Missing { .. })) => {
+                    self.trouble.tell(missing.to_string());
+                    self.gone.send_replace(Some(missing.to_string()));
+                }
+                Ok(Err(_)) | Err(_) => {}
             }
             for class in wanted() {
                 self.make_class(&class).await;
@@ -178,7 +210,7 @@ impl Queue {
 
     /// Puts an order on the queue. If it is there already, it stays as it is. Fails if the broker will never take it.
     pub(crate) async fn order(&self, subject: &str, order: &impl Serialize) -> Result<(), String> {
-        let payload = self.pack(subject, order).await;
+        let payload = self.signed_order(subject, order).await;
         loop {
             let mut headers = HeaderMap::new();
             headers.insert(async_nats::header::NATS_EXPECTED_LAST_SUBJECT_SEQUENCE, "0");
@@ -253,90 +285,43 @@ impl Queue {
         }
     }
 
-    /// Makes a value of an order or of an outcome. What is too large for a message is put aside under this name.
-    pub(crate) async fn pack(&self, name: &str, value: &impl Serialize) -> Bytes {
-        let here = written(&Parcel::Here(value));
-        // An operator may have made messages smaller.
-        if here.len() <= LARGE.min(most_bytes(&self.client)) {
-            return here;
-        }
-        let object = format!("{name}-{}", self.client.new_inbox());
-        self.put_file(&object, &written(value)).await;
-        written(&Parcel::<()>::Object(object))
+    /// Makes an order of a value, for this subject.
+    async fn signed_order(&self, subject: &str, order: &impl Serialize) -> Bytes {
+        self.key.sign(subject, &self.orders.pack(subject, "", order).await)
     }
 
-    /// Reads such a value.
-    pub(crate) async fn unpack<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, String> {
-        match serde_json::from_slice::<Parcel<T>>(bytes).map_err(|error| error.to_string())? {
-            Parcel::Here(value) => Ok(value),
-            Parcel::Object(name) => {
-                let bytes = self.file(&name).await?;
-                serde_json::from_slice(&bytes).map_err(|error| error.to_string())
-            }
-        }
+    /// Reads an order. It is believed if somebody signed it whom we trust.
+    pub(crate) async fn read_order<T: DeserializeOwned>(&self, subject: &str, bytes: &Bytes) -> Result<T, String> {
+        let payload = self.believed(subject, bytes, "its author").map_err(|why| format!("the order is not taken: {why}"))?;
+        let read = self.orders.unpack(&payload).await;
+        read.map_err(|why| format!("the order cannot be read: {why}. Is the worker older than the batch?"))
     }
 
-    /// Puts a file aside.
-    pub(crate) async fn put_file(&self, name: &str, bytes: &Bytes) {
-        loop {
-            let chunk_size = Some(chunk_size(&self.client));
-            let about = ObjectMetadata { name: name.to_owned(), chunk_size, ..ObjectMetadata::default() };
-            match self.files.put(about, &mut bytes.as_ref()).await {
-                Ok(_) => break,
-                Err(error) => self.trouble.is("keep a file", &error).await,
-            }
-        }
-        self.trouble.over("keep a file");
+    /// Makes an outcome of a value, for the order with this key.
+    pub(crate) async fn signed_outcome(&self, key: &str, about: &str, outcome: &impl Serialize) -> Bytes {
+        self.key.sign(&names::outcome_subject(key), &self.files.pack(key, about, outcome).await)
     }
 
-    /// Reads a file that was put aside. While the broker is away, it is tried again. A server of a cluster that lags behind the others says that
-    /// a file is not there, or sends only a part of it: so that is believed only after a while in which the broker was well.
-    pub(crate) async fn file(&self, name: &str) -> Result<Vec<u8>, String> {
-        let (mut since, mut pause) = (Instant::now(), PAUSE);
-        loop {
-            let why = match timeout(READ, self.try_file(name)).await {
-                Ok(Ok(bytes)) => {
-                    self.trouble.over("read a file");
-                    return Ok(bytes);
-                }
-                Ok(Err(Unread::Never(why))) => return Err(why),
-                Ok(Err(Unread::Yet(why))) => why,
-                // Of a file whose parts are gone, the broker says nothing; neither does a broker that is away.
-                Err(_) => PARTLY.to_owned(),
-            };
-            let is_connected = self.client.connection_state() == State::Connected;
-            // The server that decides about files answers only if enough others are there.
-            let answers = self.context.get_stream(format!("OBJ_{}", names::FILES)).await;
-            match answers {
-                Ok(_) if is_connected && since.elapsed() >= SETTLES => {
-                    self.trouble.over("read a file");
-                    return Err(why);
-                }
-                Ok(_) if is_connected => {}
-                Ok(_) => since = Instant::now(),
-                Err(error) => {
-                    self.trouble.is("read a file", &error).await;
-                    since = Instant::now();
-                }
-            }
-            tokio::time::sleep(pause).await;
-            pause = (2 * pause).min(LONGEST_PAUSE);
-        }
+    /// Reads an outcome. It is believed if somebody signed it whom we trust.
+    pub(crate) async fn read_outcome<T: DeserializeOwned>(&self, key: &str, bytes: &Bytes) -> Result<T, String> {
+        let payload = self.believed(&names::outcome_subject(key), bytes, "the worker")?;
+        self.files.unpack(&payload).await
     }
 
-    async fn try_file(&self, name: &str) -> Result<Vec<u8>, Unread> {
-        use object_store::GetErrorKind as Kind;
-        let object = self.files.get(name).await.map_err(|error| match error.kind() {
-            Kind::NotFound => Unread::Yet(PARTLY.to_owned()),
-            Kind::InvalidName | Kind::BucketLink => Unread::Never(causes(&error)),
-            Kind::ConsumerCreate | Kind::Other | Kind::TimedOut => Unread::Yet(causes(&error)),
-        })?;
-        let (size, mut bytes) = (object.info.size as u64, Vec::new());
-        if size > LARGEST {
-            return Err(Unread::Never(format!("a value has {size} bytes, which is too much")));
+    /// What stands in an outcome that is not large, or what is said of one that is. `None` if there is none.
+    pub(crate) async fn outcome_in_brief<T: DeserializeOwned>(&self, key: &str) -> Option<Parcel<T>> {
+        let found = self.outcomes.bytes(key).await?;
+        let (_, payload) = key::open(&names::outcome_subject(key), &found.value).ok()?;
+        serde_json::from_slice(&payload).ok()
+    }
+
+    /// What is signed, if somebody did whom we trust. Whoever trusts nobody in particular trusts everybody who may write to the broker.
+    fn believed(&self, subject: &str, bytes: &Bytes, who: &str) -> Result<Bytes, String> {
+        let (signer, payload) = key::open(subject, bytes)?;
+        if self.trusted.is_empty() || self.trusted.contains(&signer) {
+            return Ok(payload);
         }
-        object.take(LARGEST).read_to_end(&mut bytes).await.map_err(|error| Unread::Yet(causes(&error)))?;
-        Ok(bytes)
+        Err(format!("the key of {who} is {signer}, and `trust` does not name it here"))
     }
 
     /// Tells everybody of a limit. The latest time counts.
@@ -366,12 +351,19 @@ pub(crate) fn is_sound(limit: &AccountLimit, now: i64) -> bool {
     (now..now.saturating_add(LONGEST_LIMIT)).contains(&limit.until)
 }
 
+/// Makes everything that the fleet needs on the broker and that is missing.
+pub async fn setup(broker: &Broker) -> Result<(), BrokerError> {
+    let (_, context) = broker.jetstream(BrokerRole::Setup, "tapline doctor", None).await?;
+    Box::pin(Stores::open(&context)).await.map(drop)
+}
+
 /// What the fleet has on the broker. What is missing is made.
 struct Stores {
     jobs: Stream,
     /// Outcomes, runs, limits, classes, workers, control.
     values: [kv::Store; 6],
-    files: ObjectStore,
+    /// Those of orders, and those of workers.
+    files: [(&'static str, ObjectStore); 2],
 }
 
 impl Stores {
@@ -386,16 +378,19 @@ impl Stores {
             ..stream::Config::default()
         };
         let values = |name, max_age| made::values(context, name, max_age);
-        let (jobs, outcomes, runs, limits, classes, workers, control, files) = tokio::try_join!(
-            made::stream(context, "make the stream TAPLINE_JOBS", config),
-            values(names::OUTCOMES, 30 * DAY),
-            values(names::RUNS, 30 * DAY),
+        let (jobs, _, outcomes, runs, limits, classes, workers, control, orders, files) = tokio::try_join!(
+            made::stream(context, config),
+            made::recordings(context),
+            values(names::OUTCOMES, names::LIFE),
+            values(names::RUNS, names::LIFE),
             values(names::LIMITS, 8 * DAY),
             values(names::CLASSES, Duration::ZERO),
             values(names::WORKERS, SILENT),
-            values(names::CONTROL, 30 * DAY),
-            made::files(context),
+            values(names::CONTROL, names::LIFE),
+            made::files(context, names::ORDERS),
+            made::files(context, names::FILES),
         )?;
+        let files = [(names::ORDERS, orders), (names::FILES, files)];
         Ok(Self { jobs, values: [outcomes, runs, limits, classes, workers, control], files })
     }
 
@@ -443,7 +438,7 @@ mod tests {
             class(&["a"], &[]).with_patience(Duration::from_secs(4)),
         ]
         .map(|class| class.name());
-        assert_eq!(names.iter().collect::<std::collections::BTreeSet<_>>().len(), names.len());
+        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
         assert_eq!(class(&["agent=claude"], &[]).name(), "89271ad3e5b5c517", "it must never change");
         let usual = class(&["agent=claude"], &[]).with_patience(PATIENCE);
         assert_eq!(usual, class(&["agent=claude"], &[]));

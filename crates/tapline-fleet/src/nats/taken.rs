@@ -14,10 +14,11 @@ use tapline_session::{Category, exit};
 use tokio::sync::{mpsc, watch};
 
 use super::bucket::{Following, Found, NEW, written};
+use super::files::LARGEST;
 use super::meanwhile::{ended_elsewhere, note_again, stop_with};
 use super::order::{Control, End, Order, Outcome, Patch, RunOf, SessionOf, name_of};
 use super::pieces::plain;
-use super::queue::{Class, LARGEST};
+use super::queue::Class;
 use super::ship::{Sealed, Shipper};
 use super::workbench::{Dated, Workbench, WorkerNews, worktrees};
 use super::{lock, names};
@@ -223,12 +224,11 @@ impl Taken {
 
     /// Reads the order, and checks that it is what its subject says.
     async fn read(&self, key: &str) -> Result<Order, String> {
-        let order: Order = self
-            .shared
-            .queue
-            .unpack(&self.message.0.payload)
-            .await
-            .map_err(|why| format!("the order cannot be read: {why}. Is the worker older than the batch?"))?;
+        let (message, life) = (&self.message.0, names::LIFE.as_secs());
+        let order: Order = self.shared.queue.read_order(&message.subject, &message.payload).await?;
+        if unix_now().saturating_sub(order.signed_at) > i64::try_from(life).unwrap_or(i64::MAX) {
+            return Err(format!("the order is older than {} days, so somebody has sent it again", life / 86_400));
+        }
         if plain(&order.batch).is_err() || names::outcome_key(&order.batch, &order.job.name, order.order) != key {
             return Err("the order is not what its subject says".to_owned());
         }
@@ -267,9 +267,7 @@ impl Taken {
 
     /// Whether an earlier order of the job was cut off.
     async fn was_cut_off(&self, batch: &str, job: &str, order: u64) -> bool {
-        let queue = &self.shared.queue;
-        let Some(found) = queue.outcomes.bytes(&names::outcome_key(batch, job, order)).await else { return false };
-        queue.unpack::<Outcome>(&found.value).await.is_ok_and(|outcome| outcome.end == End::CutOff)
+        self.shared.how_ended(&names::outcome_key(batch, job, order)).await.as_deref() == Some(End::CutOff.word())
     }
 
     /// Makes the run. Returns the note of it, too.
@@ -470,9 +468,8 @@ impl Taken {
             .and_then(|about| if about.len() > most { Ok(Err(about.len())) } else { std::fs::read(&path).map(Ok) });
         let why = match read {
             Ok(Ok(bytes)) => {
-                let object = format!("patches/{key}-{}", shared.id);
-                shared.queue.put_file(&object, &Bytes::from(bytes)).await;
-                return Some(Patch { object, path: path.display().to_string() });
+                let file = shared.queue.files.put(&format!("patches/{key}"), &Bytes::from(bytes)).await;
+                return Some(Patch { file, path: path.display().to_string() });
             }
             Ok(Err(length)) => format!("the patch has {length} bytes, and the broker takes {most}"),
             Err(error) => format!("the patch {} cannot be read: {error}", path.display()),
@@ -509,7 +506,7 @@ impl Taken {
         };
         let worker = self.shared.options.name.clone();
         let outcome = Outcome { worker, end, recording, patch, again_after_s };
-        let value = queue.pack(key, &outcome).await;
+        let value = queue.signed_outcome(key, outcome.end.word(), &outcome).await;
         queue.outcomes.swap(key, &value, NEW).await
     }
 

@@ -175,6 +175,11 @@ pub(crate) fn is_silent(why: &str) -> bool {
     ["timed out", "broken pipe", "no responders", "not connected", "no stream found"].iter().any(|words| why.contains(words))
 }
 
+/// Whether these are the broker's words for a stream that does not exist.
+pub(super) fn is_unknown(why: &str) -> bool {
+    why.contains("stream not found")
+}
+
 /// Whether these are the words of a server that is alone in its cluster.
 pub(super) fn has_no_quorum(why: &str) -> bool {
     why.contains("temporarily unavailable")

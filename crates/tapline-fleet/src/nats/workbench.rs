@@ -12,8 +12,9 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::time::Instant;
 
 use super::bucket::{Found, written};
+use super::files::Parcel;
 use super::fitness::{Fitness, RestNews, lacks};
-use super::order::{Control, Order, RunOf, WorkerCard};
+use super::order::{Control, Order, Outcome, RunOf, WorkerCard};
 use super::outbox::Outbox;
 use super::post::Post;
 use super::queue::{Class, Queue, SILENT};
@@ -283,6 +284,14 @@ impl Workbench {
             }
         }
         false
+    }
+
+    /// How an order ended, if it has.
+    pub(super) async fn how_ended(&self, key: &str) -> Option<String> {
+        Some(match self.queue.outcome_in_brief::<Outcome>(key).await? {
+            Parcel::Here(outcome) => outcome.end.word().to_owned(),
+            Parcel::Object { about, .. } => about,
+        })
     }
 
     /// Whether a run that another process noted is under way there. That its message comes again does not say otherwise: the broker may have been

@@ -19,10 +19,11 @@ use tokio::time::Instant;
 use super::bucket::Following;
 use super::connect::{Broker, BrokerError};
 use super::fitness::Fitness;
-use super::order::{Control, End, Outcome, RunOf};
+use super::order::{Control, RunOf};
 use super::outbox::Outbox;
 use super::post::Post;
 use super::queue::{Class, Queue};
+use super::role::BrokerRole;
 use super::ship::resend;
 use super::taken::Taken;
 use super::workbench::{HERE, Workbench, WorkerNews, WorkerOptions, worktrees};
@@ -86,7 +87,8 @@ impl Worker {
         let file = |error| WorkerError::File { path: folder.clone(), error };
         let (id, outbox) = (identity(&place.store).map_err(file)?, Outbox::of(&place.store).map_err(file)?);
         let (told, trouble) = mpsc::unbounded_channel();
-        let queue = Box::pin(Queue::open(broker, &format!("tapline worker {}", options.name), told)).await?;
+        let name = format!("tapline worker {}", options.name);
+        let queue = Box::pin(Queue::open(broker, BrokerRole::Worker, &name, &place.store, told)).await?;
         let post = Post::of(queue.context.clone()).await?;
         // Recordings of an earlier process that was killed.
         resend(&post, &outbox).map_err(file)?;
@@ -224,8 +226,11 @@ impl Workbench {
                 let key = format!("{batch}.{}", names::token(&job));
                 let is_here =
                     || lock(&self.running).keys().any(|order| order.rsplit_once('.').is_some_and(|(job, _)| job == key));
-                if self.has_ended(&key).await && !is_here() {
-                    worktree::remove_of(&places, job).await;
+                if self.has_ended(&key).await
+                    && !is_here()
+                    && let Some(left) = worktree::remove_of(&places, job).await
+                {
+                    self.queue.trouble.tell(format!("work of a run that was cut off is nowhere but in {}", left.display()));
                 }
             }
         }
@@ -234,8 +239,7 @@ impl Workbench {
     /// Whether a job has its result.
     async fn has_ended(&self, job: &str) -> bool {
         let Some(run) = self.queue.runs.get::<RunOf>(job).await else { return false };
-        let Some(outcome) = self.queue.outcomes.bytes(&format!("{job}.{}", run.value.order)).await else { return false };
-        self.queue.unpack::<Outcome>(&outcome.value).await.is_ok_and(|outcome| matches!(outcome.end, End::Over(_)))
+        self.how_ended(&format!("{job}.{}", run.value.order)).await.as_deref() == Some("over")
     }
 
     /// Takes runs of a class, one after the other, until the worker is stopped.

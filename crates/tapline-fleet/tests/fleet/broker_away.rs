@@ -10,6 +10,7 @@ use tapline_fleet::{Nats, WorkerNews};
 use tapline_testkit::nats::NatsServer;
 use tapline_testkit::{git, wait_until, wait_until_async, within};
 
+use crate::broker_roles::{payload, signed};
 use crate::crew::{Crew, PATIENT, Ran};
 use crate::machine::runtime;
 
@@ -75,7 +76,7 @@ fn runs_with_a_late_part(of: &str, asks: &str) -> Ran {
             runtime().block_on(async {
                 let context = context(&server).await;
                 jobs_on_queue(&context, 1).await;
-                let files: Stream = context.get_stream("OBJ_tapline-files").await.unwrap();
+                let files: Stream = context.get_stream("OBJ_tapline-orders").await.unwrap();
                 let mut asked = context.client().subscribe(asks.to_owned()).await.unwrap();
                 context.client().flush().await.unwrap();
                 let part = files.get_last_raw_message_by_subject(of).await.unwrap();
@@ -96,13 +97,13 @@ fn runs_with_a_late_part(of: &str, asks: &str) -> Ran {
 
 #[test]
 fn an_order_that_a_server_does_not_have_yet_is_read_when_it_has_it() {
-    let ran = runs_with_a_late_part("$O.tapline-files.M.*", "$JS.API.DIRECT.GET.OBJ_tapline-files.>");
+    let ran = runs_with_a_late_part("$O.tapline-orders.M.*", "$JS.API.DIRECT.GET.OBJ_tapline-orders.>");
     assert_eq!(ran.outcomes(), [("a", "success")], "{:?}", ran.end.results);
 }
 
 #[test]
 fn an_order_of_which_a_server_has_only_a_part_is_read_when_it_has_all() {
-    let ran = runs_with_a_late_part("$O.tapline-files.C.*", "$JS.API.CONSUMER.CREATE.OBJ_tapline-files");
+    let ran = runs_with_a_late_part("$O.tapline-orders.C.*", "$JS.API.CONSUMER.CREATE.OBJ_tapline-orders");
     assert_eq!(ran.outcomes(), [("a", "success")], "{:?}", ran.end.results);
 }
 
@@ -140,7 +141,12 @@ fn a_run_does_not_begin_if_its_job_has_got_an_outcome_meanwhile() {
                 let keys: Vec<String> = outcomes.keys().await.unwrap().map(Result::unwrap).collect().await;
                 let key = keys.iter().find(|key| key.ends_with(".b.1")).unwrap();
                 let outcome = outcomes.get(key.as_str()).await.unwrap().unwrap();
-                outcomes.put(key.replace(".b.1", ".a.1"), outcome).await.unwrap();
+                let other = key.replace(".b.1", ".a.1");
+                let seed = std::fs::read_to_string(crew.path("w1/fleet/key")).unwrap();
+                let key = nkeys::KeyPair::from_seed(seed.trim()).unwrap();
+                let outcome =
+                    signed(&key, &format!("$KV.tapline-outcomes.{other}"), payload(std::str::from_utf8(&outcome).unwrap()));
+                outcomes.put(other, outcome.into()).await.unwrap();
                 std::fs::write(&go, "").unwrap();
                 jobs_on_queue(&context, 0).await;
             });

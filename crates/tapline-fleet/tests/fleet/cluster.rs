@@ -107,8 +107,10 @@ async fn make_all(context: &Context) {
         let config = || kv::Config { bucket: bucket.clone(), max_age, num_replicas: SERVERS, ..Default::default() };
         until_made(async || context.create_key_value(config()).await.is_ok()).await;
     }
-    let config = || object_store::Config { bucket: "tapline-files".to_owned(), num_replicas: SERVERS, ..Default::default() };
-    until_made(async || context.create_object_store(config()).await.is_ok()).await;
+    for bucket in ["tapline-orders", "tapline-files"] {
+        let config = || object_store::Config { bucket: bucket.to_owned(), num_replicas: SERVERS, ..Default::default() };
+        until_made(async || context.create_object_store(config()).await.is_ok()).await;
+    }
 }
 
 pub(crate) async fn until_made(make: impl AsyncFnMut() -> bool) {
@@ -186,12 +188,12 @@ fn the_servers_of_a_cluster_are_killed_in_turn() {
         let mut streams: Vec<_> = Vec::new();
         let is_listed = async || {
             streams = context.streams().try_collect().await.unwrap_or_default();
-            streams.len() >= 9
+            streams.len() >= 10
         };
         wait_until_async("all streams are listed", is_listed).await;
         streams.into_iter().map(|stream| stream.config.num_replicas).collect::<Vec<_>>()
     });
-    assert_eq!(copies, [SERVERS; 9], "what an operator made is used, and nothing else is made");
+    assert_eq!(copies, [SERVERS; 10], "what an operator made is used, and nothing else is made");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A broker, workers and a batch with the fake agent, in a folder of their own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tapline_fleet::{
     Batch, BatchEnd, BatchError, BatchFolder, BatchNews, BatchNote, BatchOptions, Broker, JobResult, Nats, Plan, RepeatJobs,
-    RunsOn, Worker, WorkerError, WorkerNews, WorkerOptions, Workplace,
+    RunsOn, Worker, WorkerError, WorkerNews, WorkerOptions, Workplace, data_folder_key,
 };
 use tapline_recording::Store;
 use tapline_testkit::agent::by_prompt;
@@ -45,6 +45,8 @@ pub(crate) struct Crew {
     /// A file with credentials, for everybody.
     pub(crate) credentials: Option<PathBuf>,
     pub(crate) patience: Duration,
+    /// The keys that the batch trusts. Then workers trust that of the batch.
+    trusted: BTreeSet<String>,
     _folder: Option<TempFolder>,
 }
 
@@ -57,6 +59,7 @@ impl Crew {
             worker_url: server.url(),
             credentials: None,
             patience: PATIENT,
+            trusted: BTreeSet::new(),
             _folder: Some(folder),
         };
         std::fs::create_dir_all(crew.path("traces")).unwrap();
@@ -68,7 +71,7 @@ impl Crew {
         let root = PathBuf::from(std::env::var_os("CREW_ROOT")?);
         let url = std::env::var("CREW_URL").unwrap();
         let patience = Duration::from_millis(std::env::var("CREW_PATIENCE").unwrap().parse().unwrap());
-        Some(Self { root, worker_url: url.clone(), url, credentials: None, patience, _folder: None })
+        Some(Self { root, worker_url: url.clone(), url, credentials: None, patience, trusted: BTreeSet::new(), _folder: None })
     }
 
     /// A process that runs this test, with this crew.
@@ -84,7 +87,14 @@ impl Crew {
     }
 
     pub(crate) fn broker(&self) -> Broker {
-        self.broker_at(&self.url)
+        let mut broker = self.broker_at(&self.url);
+        broker.trusted.clone_from(&self.trusted);
+        broker
+    }
+
+    /// The batch and this worker trust each other, and nobody else.
+    pub(crate) fn trust(&mut self, worker: &str) {
+        self.trusted.insert(data_folder_key(&self.store_of(worker)).unwrap());
     }
 
     fn broker_at(&self, url: &str) -> Broker {
@@ -119,7 +129,10 @@ impl Crew {
     }
 
     pub(crate) fn worker_with(&self, name: &str, options: WorkerOptions) -> Hand {
-        let (broker, place) = (self.broker_at(&self.worker_url), self.place(name));
+        let (mut broker, place) = (self.broker_at(&self.worker_url), self.place(name));
+        if !self.trusted.is_empty() {
+            broker.trusted.insert(data_folder_key(&self.store()).unwrap());
+        }
         let (stop, stopped) = watch::channel(0);
         let (news, mut told) = mpsc::unbounded_channel();
         let happened = Arc::new(Mutex::new(Vec::new()));
@@ -250,10 +263,18 @@ impl Crew {
         end
     }
 
+    fn last_batch(&self) -> Option<PathBuf> {
+        std::fs::read_dir(self.path("home/batches")).into_iter().flatten().flatten().map(|entry| entry.path()).max()
+    }
+
+    /// The id of the last batch.
+    pub(crate) fn last_id(&self) -> String {
+        self.last_batch().unwrap().file_name().unwrap().to_str().unwrap().to_owned()
+    }
+
     /// The notes of the last batch.
     pub(crate) fn journal(&self) -> Vec<BatchNote> {
-        let batches = std::fs::read_dir(self.path("home/batches")).into_iter().flatten().flatten().map(|entry| entry.path());
-        let Some(batch) = batches.max() else { return Vec::new() };
+        let Some(batch) = self.last_batch() else { return Vec::new() };
         let text = std::fs::read(batch.join("journal")).unwrap_or_default();
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let lines = text[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());

@@ -83,9 +83,10 @@ fn what_somebody_else_makes_at_the_same_time_is_taken_as_it_is() {
             let config = kv::Config { bucket, max_bytes: 1 << 30, ..Default::default() };
             until_made(async || context.create_key_value(config.clone()).await.is_ok()).await;
         }
-        let (bucket, max_bytes) = ("tapline-files".to_owned(), 1 << 30);
-        let config = || object_store::Config { bucket: bucket.clone(), max_bytes, ..Default::default() };
-        until_made(async || context.create_object_store(config()).await.is_ok()).await;
+        for bucket in ["tapline-orders", "tapline-files"] {
+            let config = || object_store::Config { bucket: bucket.to_owned(), max_bytes: 1 << 30, ..Default::default() };
+            until_made(async || context.create_object_store(config()).await.is_ok()).await;
+        }
         delay.go.notify_one();
         worker.until("the worker is ready", |event| matches!(event, WorkerNews::Ready));
         let ran = tokio::task::block_in_place(|| crew.run("[[job]]\nname = \"a\"\nprompt = \"say a\"\n", |_| {}));

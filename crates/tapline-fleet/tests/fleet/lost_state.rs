@@ -9,6 +9,7 @@ use tapline_testkit::nats::NatsServer;
 use tapline_testkit::wait_until;
 
 use crate::broker_away::{context, jobs_on_queue};
+use crate::broker_roles::Documented;
 use crate::crew::Crew;
 use crate::machine::runtime;
 
@@ -140,4 +141,35 @@ fn a_broker_that_comes_back_with_nothing_gets_everything_again() {
         std::fs::remove_dir_all(server.path("server")).unwrap();
         server.again();
     });
+}
+
+#[test]
+fn a_batch_that_may_not_make_again_what_is_gone_ends_and_can_go_on() {
+    let broker = Documented::start();
+    let crew = broker.crew();
+    for stream in ["TAPLINE_JOBS", "KV_tapline-outcomes"] {
+        let worker = crew.worker("w1", 1);
+        let go = crew.path(&format!("go-{stream}"));
+        let text = format!("[[job]]\nname = \"a\"\nprompt = \"wait {stream} {}\"\n", go.display());
+        let runs = || {
+            crew.run_while(
+                &text,
+                |_| {},
+                |_| {
+                    wait_until("it runs", || crew.noted(stream, "began").len() == 1);
+                    runtime().block_on(async { broker.admin().await.delete_stream(stream).await.map(drop) }).unwrap();
+                },
+            )
+        };
+        // Whoever runs a batch here panics with its error.
+        let error = std::panic::catch_unwind(std::panic::AssertUnwindSafe(runs)).err().expect("it ends");
+        let words = error.downcast_ref::<String>().unwrap();
+        let name = stream.trim_start_matches("KV_");
+        assert_eq!(words, &format!("the broker has no {name}, and this user may not make it"));
+        broker.set_up();
+        std::fs::write(&go, "").unwrap();
+        let ran = crew.resume(|_| {});
+        assert_eq!((ran.outcomes(), crew.noted(stream, "began").len()), (vec![("a", "success")], 1), "{stream}");
+        drop(worker);
+    }
 }

@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod broker_away;
 #[cfg(test)]
+mod broker_roles;
+#[cfg(test)]
 mod broker_security;
 #[cfg(test)]
 mod changed_files;

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tapline_fleet::{Broker, BrokerError, Checkup, RoleRights, SeenWorker, StoreState, checkup};
+use tapline_fleet::{Broker, BrokerError, Checkup, RoleRights, SeenWorker, StoreState, checkup, data_folder_key};
 use tapline_session::text::{count_of, grouped, visible, with_causes};
 
 use super::super::archive::size;
 use super::{Finding, Mood};
+use crate::store;
 
 /// From here on, a store is nearly full.
 const NEARLY: f64 = 0.8;
@@ -22,7 +23,8 @@ pub(super) async fn findings(broker: &Broker) -> Vec<Finding> {
         Err(error) => vec![unusable(broker, &error)],
         Ok(checkup) => {
             let Checkup { stores, workers, roles, .. } = &checkup;
-            vec![reached(broker, &checkup), rights(roles), stored(stores), working(workers.as_deref()), clock(&checkup)]
+            let rights = rights(roles);
+            vec![reached(broker, &checkup), rights, stored(stores), working(workers.as_deref()), clock(&checkup), key()]
         }
     }
 }
@@ -61,12 +63,27 @@ fn reached(broker: &Broker, checkup: &Checkup) -> Finding {
     Finding { about: "broker", mood: Mood::Good, text, advice: None, facts }
 }
 
+/// What others know this machine by.
+fn key() -> Finding {
+    let about = "key";
+    match store::store().and_then(|store| Ok(data_folder_key(&store)?)) {
+        Ok(key) => {
+            let text = format!("{key} (for --trust of the others)");
+            Finding { about, mood: Mood::Good, text, advice: None, facts: json!({ "key": key }) }
+        }
+        Err(error) => {
+            let advice = Some("set TAPLINE_HOME to a folder that you can write to".to_owned());
+            Finding { about, mood: Mood::Bad, text: format!("{error:#}"), advice, facts: json!({ "key": null }) }
+        }
+    }
+}
+
 /// One role is enough: each machine has its own.
 fn rights(roles: &[RoleRights]) -> Finding {
     let (enough, others): (Vec<_>, Vec<_>) = roles.iter().partition(|rights| rights.missing.is_empty());
     let names = |roles: &[&RoleRights]| roles.iter().map(|rights| rights.role.name()).collect::<Vec<_>>().join(", ");
     let text = match (enough.is_empty(), others.is_empty()) {
-        (true, _) => "not enough for any of worker, batch and collector".to_owned(),
+        (true, _) => "not enough for any of worker, batch, collector and setup".to_owned(),
         (_, true) => format!("enough for {}", names(&enough)),
         (false, false) => format!("enough for {}, not for {}", names(&enough), names(&others)),
     };
@@ -100,7 +117,7 @@ fn stored(stores: &[StoreState]) -> Finding {
         advice.push(format!("{}: raise the limit", full.join(", ")));
     }
     if !missing.is_empty() {
-        advice.push(format!("the first worker or batch makes {}", few(&missing)));
+        advice.push(format!("the first worker or batch that may makes {}, or --setup", few(&missing)));
     }
     if !unknown.is_empty() {
         advice.push(format!("the broker does not tell us about {}", few(&unknown)));
