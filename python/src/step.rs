@@ -23,7 +23,7 @@ pub(crate) use kinds::{classes, object};
 pub(crate) struct Step(tapline::Step);
 
 /// The keys that every step has, and the attributes that stand for them.
-const PLACE: [&str; 6] = ["step", "line", "at", "arrived_ms", "parent", "depth"];
+const PLACE: [&str; 7] = ["step", "line", "at", "arrived_ms", "parent", "depth", "turn"];
 
 #[pymethods]
 impl Step {
@@ -63,6 +63,12 @@ impl Step {
         self.0.depth
     }
 
+    /// The index of its turn, from 0. What comes after a turn has ended belongs to it until the next one begins.
+    #[getter]
+    fn turn(&self) -> usize {
+        self.0.turn
+    }
+
     /// The session's id, on the first step that knows it, and again when it changes.
     #[getter]
     fn session_id(&self) -> Option<&str> {
@@ -75,13 +81,19 @@ impl Step {
         self.0.message.as_ref()?.model.as_deref()
     }
 
+    /// The API's id of the request that the message answers that this is a part of.
+    #[getter]
+    fn request(&self) -> Option<&str> {
+        self.0.message.as_ref()?.request.as_deref()
+    }
+
     /// Why the message that this is a part of ended.
     #[getter]
     fn stop_reason(&self) -> Option<&str> {
         self.0.message.as_ref()?.stop_reason.as_deref()
     }
 
-    /// The tokens of the message that this is a part of. All its steps repeat them: do not add them up.
+    /// What the message used that this is a part of, as the agent writes it. All its steps repeat it: do not add it up.
     #[getter]
     fn usage<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let usage = self.0.message.as_ref().and_then(|message| message.usage.as_ref());

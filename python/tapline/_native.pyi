@@ -178,6 +178,10 @@ class Step:
         """How deep it is in sub-agents: 0 is the main agent."""
 
     @property
+    def turn(self) -> int:
+        """The index of its turn, from 0. What comes after a turn has ended belongs to it until the next one begins."""
+
+    @property
     def session_id(self) -> str | None:
         """The session's id, on the first step that knows it, and again when it changes."""
 
@@ -186,12 +190,16 @@ class Step:
         """The model that wrote the message that this is a part of."""
 
     @property
+    def request(self) -> str | None:
+        """The API's id of the request that the message answers that this is a part of."""
+
+    @property
     def stop_reason(self) -> str | None:
         """Why the message that this is a part of ended."""
 
     @property
     def usage(self) -> dict[str, Any] | None:
-        """The tokens of the message that this is a part of. All its steps repeat them: do not add them up."""
+        """What the message used that this is a part of, as the agent writes it. All its steps repeat it: do not add it up."""
 
     def to_dict(self) -> dict[str, Any]:
         """The step as a dict, with the keys of docs/STEPS.md."""
@@ -399,6 +407,10 @@ class Answer(Step):
     @property
     def ended(self) -> Literal["cancelled", "interrupted", "unknown"] | None:
         """How it ended, if the agent says that it did not end by itself: `cancelled`, `interrupted` or `unknown`."""
+
+    @property
+    def denial(self) -> dict[str, Any] | None:
+        """Who denied it and why, if that was known by then: a dict with `by` and `reason`."""
 
     @property
     def block(self) -> int:
@@ -637,6 +649,10 @@ class Turn(Step):
     @property
     def elapsed_ms(self) -> int | None:
         """The time from the turn's prompt or first event to its end, as it arrived."""
+
+    @property
+    def own(self) -> dict[str, Any]:
+        """What else the agent says of the turn, unchanged."""
 
 
 @final

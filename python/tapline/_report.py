@@ -109,6 +109,7 @@ class Tokens:
     output: int | None = 0
     cache_read: int | None = 0
     cache_write: int | None = 0
+    cache_write_1h: int = 0
     reasoning: int | None = 0
 
 
@@ -225,6 +226,7 @@ class TurnResult:
     model_usage: Any = None
     cost_usd: float | None = None
     elapsed_ms: int | None = None
+    own: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,7 +48,7 @@ class TurnReport:
     result: TurnResult
     """How it ended, as the agent reports it: reasons, usage, duration."""
     steps: list[_native.Step]
-    """What happened in the session since the turn began."""
+    """What happened in the turn."""
 
     @property
     def ok(self) -> bool:

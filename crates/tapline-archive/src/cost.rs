@@ -3,13 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use tapline_session::TokenCounts;
 use tapline_session::plausible::is_cost;
 
 use crate::facts::{Marks, Message};
 use crate::money::Money;
 use crate::prices::{Asked, Lookup, Prices, Speed};
-use crate::tokens::Tokens;
+use tapline_protocol::Tokens;
 
 /// Where a cost comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,12 +22,9 @@ pub enum CostBasis {
     Unknown,
 }
 
-/// Returns what tokens of a model cost by tapline's own table of prices.
-pub fn list_price(model: &str, tokens: &TokenCounts) -> Option<f64> {
-    let TokenCounts { input, output, cache_read, cache_write, reasoning } = *tokens;
-    // What has no duration was written for five minutes, the API's default.
-    let tokens = Tokens { input, output, cache_read, cache_write_5m: cache_write, cache_write_1h: 0, reasoning };
-    Some(Prices::embedded().price(&Asked { model, tokens, ..Asked::default() })?.usd())
+/// Returns what tokens of a model, and so many web searches, cost by tapline's own table of prices.
+pub fn list_price(model: &str, tokens: &Tokens, web_searches: u64) -> Option<f64> {
+    Some(Prices::embedded().price(&Asked { model, tokens: *tokens, web_searches, ..Asked::default() })?.usd())
 }
 
 /// A message with its cost.

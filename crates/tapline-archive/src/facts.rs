@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tapline_session::SessionPhase;
 
 use crate::money::Money;
-use crate::tokens::Tokens;
+use tapline_protocol::Tokens;
 
 /// A name in the table of its [`Facts`]. Name 0 is empty.
 pub type Name = u32;

@@ -50,7 +50,6 @@ mod shares;
 mod source;
 pub mod stats;
 pub mod telemetry;
-mod tokens;
 mod transcripts;
 
 use std::io::Read;
@@ -68,8 +67,8 @@ pub use places::{FolderMemory, Found, Places};
 pub use prices::{Asked, LongRates, Prices, PricesError, Rates, Speed, TokenRates};
 pub use recorded::Note;
 pub use source::{Advance, Finished, Source, SourceOptions};
+pub use tapline_protocol::Tokens;
 use tapline_session::Report;
-pub use tokens::Tokens;
 pub use transcripts::is_of_subagent;
 
 /// Reports on a recording, or on a file with a stream of any known agent and format.

@@ -66,6 +66,11 @@ pub(crate) fn value_starts_with(behind: &[u8], byte: u8) -> bool {
     rest.next() == Some(&b':') && rest.find(|byte| !blank(byte)) == Some(&byte)
 }
 
+/// Returns a line without the byte order mark that some editors put before the first one.
+pub(crate) fn without_mark(line: &[u8]) -> &[u8] {
+    line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)
+}
+
 /// Returns the lines of `bytes`, without their newlines.
 pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut start = 0;

@@ -16,7 +16,7 @@ use crate::index::{Index, IndexedFile, facts_of};
 use crate::money::Money;
 use crate::places::lossy;
 use crate::prices::{Lookup, Prices};
-use crate::tokens::Tokens;
+use tapline_protocol::Tokens;
 
 /// How many sessions a thread takes at once.
 const BATCH: usize = 32;

@@ -14,7 +14,7 @@ use memchr::{memchr, memrchr};
 use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Decoder, Tape};
 
 use crate::facts::Facts;
-use crate::lines::lines;
+use crate::lines::{lines, without_mark};
 use crate::places::Places;
 use crate::transcripts::{Reading, recognise, without_nuls};
 
@@ -257,7 +257,7 @@ fn agent_of_lines(bytes: &[u8]) -> Option<Agent> {
         so_far += line.len() + 1;
         so_far - line.len() <= HEAD
     });
-    for (number, line) in (1..).zip(near.map(without_nuls)) {
+    for (number, line) in (1..).zip(near.map(without_mark).map(without_nuls)) {
         let text = String::from_utf8_lossy(line);
         if let Some(agent) = tape.parse(text.trim()).ok().and_then(recognise) {
             return Some(agent);
@@ -392,5 +392,5 @@ impl Lines<'_> {
 
 /// Returns whether a last line without a newline is complete. Otherwise it is still being written, or torn.
 fn is_complete(line: &[u8]) -> bool {
-    std::str::from_utf8(line).is_ok_and(|line| Tape::default().parse(line.trim()).is_ok())
+    std::str::from_utf8(without_mark(line)).is_ok_and(|line| Tape::default().parse(line.trim()).is_ok())
 }

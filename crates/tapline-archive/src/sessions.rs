@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use tapline_session::{Basis, Ledger, Patience, SessionState, TokenCounts};
+use tapline_session::{Basis, Ledger, Patience, SessionState};
 
 use crate::error::ArchiveError;
 use crate::facts::Facts;
@@ -14,7 +14,7 @@ use crate::money::Money;
 use crate::packed;
 use crate::places::Places;
 use crate::prices::Prices;
-use crate::tokens::Tokens;
+use tapline_protocol::Tokens;
 
 impl SessionFacts {
     /// Returns when the limits that are used up are all reset, in milliseconds since 1970.
@@ -254,7 +254,7 @@ impl Reader for Sum<'_> {
         {
             return;
         }
-        let tokens = TokenCounts::from(request.tokens);
+        let tokens = request.tokens;
         let ledger = &mut self.ledger;
         ledger.tokens += tokens;
         ledger.web_searches += request.searches;

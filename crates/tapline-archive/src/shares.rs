@@ -2,7 +2,7 @@
 
 use crate::load::Request;
 use crate::money::Money;
-use crate::tokens::Tokens;
+use tapline_protocol::Tokens;
 
 /// What one call answers for.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -20,7 +20,7 @@ use crate::index::Index;
 use crate::load::{DamagedFile, Request, Selection, load_parts};
 use crate::money::Money;
 use crate::prices::Prices;
-use crate::tokens::Tokens;
+use tapline_protocol::Tokens;
 
 /// What a row is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -53,7 +53,9 @@ pub fn session_span(runs: &[PathBuf]) -> Option<AgentSpan> {
             // Only the last span is wanted.
             drop(spans.take());
         }
-        error = source.finish().summary.verdict.error_class();
+        let summary = source.finish().summary;
+        spans.note_cost(summary.ledger.cost_usd);
+        error = summary.verdict.error_class();
     }
     spans.finish(error);
     spans.take().into_iter().rfind(|span| span.operation == Operation::Session)

@@ -15,11 +15,11 @@ use tapline_protocol::{Agent, Kind, Moment, Tape, Value};
 use tapline_session::{parse_moment, plausible};
 
 use crate::facts::{Call, CallEnd, Facts, Marks, Message, Name, Reported, hash};
-use crate::lines::{Needles, interesting, lines};
+use crate::lines::{Needles, interesting, lines, without_mark};
 use crate::money::Money;
 use crate::packed;
 use crate::said::{Context, Each};
-use crate::tokens::Tokens;
+use tapline_protocol::Tokens;
 
 /// A string to search for, and a check of the bytes that follow it.
 type Needle = (&'static str, fn(&[u8]) -> bool);
@@ -154,7 +154,7 @@ pub fn is_of_subagent(path: &Path) -> bool {
     let mut tape = Tape::default();
     // What comes before the first message says nothing about it.
     for line in BufReader::new(file).take(HEAD).split(b'\n').take(HEAD_LINES).map_while(Result::ok) {
-        let text = String::from_utf8_lossy(&line);
+        let text = String::from_utf8_lossy(without_mark(&line));
         let Ok(line) = tape.parse(text.trim()) else { continue };
         if let Some(is_one) = recognise(line).and_then(|agent| (format(agent).is_side)(line)) {
             return is_one;
@@ -256,7 +256,7 @@ impl Reading {
     }
 
     fn line(&mut self, format: &Format, line: &[u8]) {
-        let line = line.trim_ascii();
+        let line = without_mark(line).trim_ascii();
         // After a crash of the machine, NULs stand where something was lost, and the next line behind them.
         let kept = without_nuls(line);
         self.facts.damaged += u64::from(kept.len() < line.len());

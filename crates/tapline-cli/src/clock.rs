@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tapline_protocol::StopReason;
-use tapline_session::{Category, Clock, Summary};
+use tapline_session::Clock;
 
 use crate::args::run::span;
 
@@ -16,14 +16,5 @@ pub(crate) fn told(reason: StopReason, limit: Duration) -> Option<String> {
         }
         StopReason::Linger => Some(format!("the agent was still running {after} after its final result (--linger)")),
         StopReason::Interrupted | StopReason::Terminated | StopReason::Stopped => None,
-    }
-}
-
-/// A run that a clock has stopped has no result that says how long it took: what is shown of it says how long it ran.
-pub(crate) fn measure(summary: &mut Summary, ran_ms: Option<u64>) {
-    if summary.verdict.category == Some(Category::Timeout) {
-        #[expect(clippy::cast_precision_loss, reason = "nobody waits that long")]
-        let ran_ms = ran_ms.map(|ms| ms as f64);
-        summary.duration_ms = ran_ms.or(summary.duration_ms);
     }
 }

@@ -11,7 +11,7 @@ use tapline_archive::{Advance, Finished, Note, SourceError, SourceOptions};
 use tapline_protocol::{Agent, InputFormat, Record, StopReason};
 use tapline_recording::{Redactor, Stop};
 use tapline_runner::no_background_tasks;
-use tapline_session::{Ending, Fold, StreamFormat, Verdict};
+use tapline_session::{Ending, Fold, StreamFormat, Verdict, took_ms};
 
 use crate::args::{Facts, Shape};
 use crate::clean::CleanReading;
@@ -163,7 +163,8 @@ impl Source {
         let session = finished.summary.session.info.id.as_deref();
         let counted = transcript.as_deref().zip(session).and_then(|(path, session)| archive::ledger(path, session));
         finished.summary.ledger = counted.unwrap_or(finished.summary.ledger);
-        clock::measure(&mut finished.summary, finished.run.duration_ms);
+        let summary = &mut finished.summary;
+        summary.duration_ms = took_ms(summary.duration_ms, &summary.verdict, &finished.run);
         let mut told = finished.summary.verdict.clone();
         if let Some(mut clean) = self.clean {
             clean.rest();

@@ -1,10 +1,10 @@
 //! The result of a job: what its runs came to. Every job of a batch has exactly one.
 
 use serde::{Deserialize, Serialize};
-use tapline_protocol::Json;
+use tapline_protocol::{Json, Tokens, by_kind};
 use tapline_session::render::{Style, glance};
 use tapline_session::text::{one_line, visible};
-use tapline_session::{Category, Outcome, Report, TokenCounts, Verdict, Warned, Warning, exit};
+use tapline_session::{Category, Outcome, Report, Verdict, Warned, Warning, cost_text, exit};
 
 /// The result of a job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -35,8 +35,12 @@ pub struct JobResult {
     pub session: Option<String>,
     /// What all runs of the job cost, if the agent says it.
     pub cost_usd: Option<f64>,
+    /// Whether they cost at least that, because the agent did not count all of their requests.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub at_least: bool,
     /// What all runs of the job used.
-    pub tokens: TokenCounts,
+    #[serde(with = "by_kind")]
+    pub tokens: Tokens,
     /// How many runs there were.
     pub attempts: u64,
     /// When the last one began.
@@ -125,6 +129,11 @@ impl JobResult {
         glance(&verdict, &name, style)
     }
 
+    /// What all runs of the job cost, as people read it.
+    pub fn cost(&self) -> Option<String> {
+        cost_text(self.cost_usd, self.at_least)
+    }
+
     /// Why it did not succeed, or why its success is not clean.
     pub fn why(&self) -> Option<&str> {
         let error = self.error.as_ref().filter(|_| self.outcome != JobOutcome::Success);
@@ -149,6 +158,7 @@ impl JobResult {
     }
 
     /// Takes over what a report says.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast from float to integer saturates")]
     pub(crate) fn told(self, report: &Report) -> Self {
         let verdict = &report.verdict;
         let structured =
@@ -164,10 +174,11 @@ impl JobResult {
             structured,
             session: report.session.id.clone(),
             cost_usd: report.ledger.cost_usd,
+            at_least: report.ledger.at_least,
             tokens: report.ledger.tokens,
             attempts: report.run.attempts,
             started_at: report.run.started_at.clone(),
-            duration_ms: report.run.duration_ms,
+            duration_ms: report.took_ms().map(|ms| ms.round() as u64),
             recording: report.run.recording.clone(),
             warnings,
             denials: verdict.denials,

@@ -152,7 +152,7 @@ pub fn markdown(batch: &str, end: &BatchEnd) -> String {
             (_, _, Some(patch)) => format!("patch `{}`", patch.replace('`', "")),
             (..) => plain(result.answer.as_deref().unwrap_or_default()),
         };
-        let cost = result.cost_usd.map(dollars).unwrap_or_default();
+        let cost = result.cost().unwrap_or_default();
         let took = result.duration_ms.map(short_duration).unwrap_or_default();
         let worker = result.worker.as_deref().map(plain).unwrap_or_default();
         let worker = if has_workers { format!(" {worker} |") } else { String::new() };

@@ -39,6 +39,7 @@ mod reader;
 mod record;
 mod stop;
 mod tags;
+mod tokens;
 mod wire;
 
 /// The control protocol: the requests, questions and answers that an agent and its host exchange alongside the
@@ -67,6 +68,7 @@ pub use moment::Moment;
 pub use reader::Reader;
 pub use record::{Envelope, Record, line_text};
 pub use stop::StopReason;
+pub use tokens::{Tokens, by_kind};
 pub use wire::{Count, Field, Frame, Nullable, Read, WireShape};
 
 /// Checks that the README's example compiles.

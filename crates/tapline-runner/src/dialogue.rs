@@ -250,7 +250,10 @@ impl Dialogue {
             self.look_into(tool, rewrite);
         }
         if let Some(asked) = event.as_control_request() {
-            self.ask(asked);
+            let call = steps
+                .iter()
+                .find_map(|step| if let What::Question(asked) = &step.what { asked.tool_use_id.clone() } else { None });
+            self.ask(asked, call);
         }
         let mut outcome = Outcome::default();
         if let Some(cancelled) = event.as_control_cancel_request() {
@@ -300,8 +303,8 @@ impl Dialogue {
         self.open.insert(id, Asked { task, call: None, question: None });
     }
 
-    /// Finds an answer, in a task of its own.
-    fn ask(&mut self, asked: &ControlRequest) {
+    /// Finds an answer, in a task of its own. If the request asks whether a call may run, its step says which call that is.
+    fn ask(&mut self, asked: &ControlRequest, call_of_step: Option<String>) {
         // Without an id, or once the input is closed, no answer could be sent.
         let Some(id) = asked.request_id.clone().filter(|_| self.lines.is_some()) else { return };
         // A request that is sent twice gets one answer.
@@ -314,7 +317,9 @@ impl Dialogue {
             _ => None,
         };
         let mut question = Question::of(&request);
-        self.calls.find(question.as_mut());
+        if let Some(question) = &mut question {
+            question.call = question.call.take().or(call_of_step);
+        }
         // Start waiting now, before the next line of the agent is read.
         let waiting = answers::holds(&request).map(|(tool, call)| self.around.others.wait(&tool, call.as_deref()));
         if let Some(call) = question.as_ref().filter(|_| waiting.is_none()).and_then(|question| question.call.as_deref()) {

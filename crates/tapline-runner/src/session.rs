@@ -109,7 +109,7 @@ impl Session {
     /// on the way.
     pub fn turn(&mut self, message: impl Into<Message>) -> RunningTurn<'_> {
         let sent = self.control.send(message).map(|sent| sent.uuid().to_owned());
-        RunningTurn { session: self, sent, steps: Vec::new(), others: 0, over: None, timed_out: false }
+        RunningTurn { session: self, sent, steps: Vec::new(), over: None, timed_out: false }
     }
 
     /// Returns the agent's next line, or `None` after the last.
@@ -158,8 +158,6 @@ pub struct RunningTurn<'a> {
     session: &'a mut Session,
     sent: Result<String, SessionError>,
     steps: Vec<Step>,
-    /// How many of the steps belong to other turns.
-    others: usize,
     over: Option<Over>,
     timed_out: bool,
 }
@@ -177,11 +175,11 @@ impl RunningTurn<'_> {
                 self.over = Some(Over::clone(over));
                 return None;
             }
-            Update::Over(_) => self.others = self.steps.len(),
             Update::Record(seen) => {
                 self.steps.extend(seen.steps.iter().filter(|step| !matches!(step.what, What::Partial(_))).cloned());
             }
-            Update::Sent(_)
+            Update::Over(_)
+            | Update::Sent(_)
             | Update::Stderr(_)
             | Update::Lost(_)
             | Update::Stopping(_)
@@ -222,7 +220,7 @@ impl RunningTurn<'_> {
                     // The agent knows only that it was interrupted.
                     (end.category, end.message) = (Some(Category::Timeout), Some(Category::Timeout.word().to_owned()));
                 }
-                let turn = TurnReport::new(message, *end, self.steps, self.others);
+                let turn = TurnReport::new(message, *end, self.steps);
                 // A turn that a later message cut short has no answer, whatever its result says.
                 match (turn.is_aborted(), turn.end.failed) {
                     (true, _) => Err(SessionError::Interrupted(Box::new(turn))),

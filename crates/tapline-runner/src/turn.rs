@@ -15,7 +15,7 @@ pub struct TurnReport {
     pub answer: String,
     /// How it ended: reasons, usage, duration.
     pub end: step::Turn,
-    /// What happened in the session since the turn started.
+    /// What happened in the turn.
     pub steps: Vec<Step>,
 }
 
@@ -33,8 +33,9 @@ impl std::fmt::Debug for TurnReport {
 }
 
 impl TurnReport {
-    pub(crate) fn new(message: String, end: step::Turn, steps: Vec<Step>, others: usize) -> Self {
-        let said = steps[others..].iter().rev().find_map(|step| match &step.what {
+    pub(crate) fn new(message: String, end: step::Turn, mut steps: Vec<Step>) -> Self {
+        steps.retain(|step| step.turn == end.index);
+        let said = steps.iter().rev().find_map(|step| match &step.what {
             What::Text(said) if step.parent.is_none() => Some(said.text.clone()),
             _ => None,
         });

@@ -6,13 +6,14 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use tapline_archive::{Source, SourceOptions, project};
+use tapline_protocol::Tokens;
 use tapline_recording::Recording;
 use tapline_session::otlp::{AgentSpan, Spans};
 use tapline_session::render::html::{self, Card, Cards};
 use tapline_session::{SessionPhase, Step};
 
 use crate::questions::Questions;
-use crate::row::{Details, Origin, Row, StepRow, TokenSums, cut, now, written};
+use crate::row::{Details, Origin, Row, StepRow, cut, now, written};
 use crate::spool::Spool;
 use crate::track::{Track, agent_name};
 
@@ -95,7 +96,7 @@ pub(crate) struct Follower {
     spool: Spool,
     agent: String,
     origin: Origin,
-    tokens: TokenSums,
+    tokens: Tokens,
     cost: Option<(f64, bool)>,
     branch: Option<String>,
     label: Option<String>,
@@ -177,7 +178,7 @@ impl Follower {
             spool,
             agent,
             origin,
-            tokens: TokenSums::default(),
+            tokens: Tokens::default(),
             cost: None,
             branch,
             label,
@@ -291,13 +292,7 @@ impl Follower {
         // Of a transcript, only the archive can tell it: what a fork copied does not count.
         if !source.is_transcript() {
             let ledger = source.ledger();
-            let tokens = ledger.tokens;
-            self.tokens = TokenSums {
-                input: tokens.input,
-                output: tokens.output,
-                cache_read: tokens.cache_read,
-                cache_write: tokens.cache_write,
-            };
+            self.tokens = ledger.tokens;
             self.cost = ledger.cost_usd.map(|cost| (cost, ledger.exact));
         }
     }
@@ -309,6 +304,7 @@ impl Follower {
             let summary = source.finish().summary;
             self.ending = html::verdict(&summary);
             self.track.note_verdict(&summary.verdict);
+            self.spans.iter_mut().for_each(|spans| spans.note_cost(summary.ledger.cost_usd));
             self.finish_spans(summary.verdict.error_class());
             changed.steps.extend(self.cards.close());
         }

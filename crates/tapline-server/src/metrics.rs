@@ -123,7 +123,7 @@ impl Sums {
     fn add(&mut self, row: &Row) {
         self.cost += row.cost_usd.unwrap_or(0.0);
         let tokens = row.tokens;
-        for (sum, count) in self.tokens.iter_mut().zip([tokens.input, tokens.output, tokens.cache_read, tokens.cache_write]) {
+        for (sum, count) in self.tokens.iter_mut().zip([tokens.input, tokens.output, tokens.cache_read, tokens.cache_write()]) {
             *sum = sum.saturating_add(count);
         }
     }

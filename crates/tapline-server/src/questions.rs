@@ -42,7 +42,6 @@ pub(crate) struct Questions {
 #[derive(Debug)]
 struct Asked {
     call: Option<String>,
-    about: Option<String>,
     input: Input,
     row: OpenQuestion,
     since: Option<Moment>,
@@ -86,7 +85,7 @@ impl Questions {
             id,
         };
         let input = if text.len() <= IN_MEMORY { Input::Memory(input) } else { self.keep(text).unwrap_or(Input::Lost) };
-        self.open.push(Asked { call: question.tool_use_id.clone(), about: question.about.clone(), input, row, since });
+        self.open.push(Asked { call: question.tool_use_id.clone(), input, row, since });
     }
 
     fn text(tool: &str, input: &Json) -> QuestionText {
@@ -126,35 +125,30 @@ impl Questions {
         Ok(Some((asked.row.clone(), Self::text(&asked.row.tool, &input))))
     }
 
-    /// Notes which questions are answered, by what follows them.
+    /// Notes which questions are answered, by what follows them: the result of a question's call, and the end of the turn. Where a question's
+    /// call is not known, the main agent goes on only when it has its answer.
     pub(crate) fn hear(&mut self, step: &Step) {
-        const HOW: &str = "answered where the session runs";
         match &step.what {
             What::Answer(answer) | What::Orphan(answer) => {
-                let about = answer.name.as_ref().zip(answer.title.as_ref()).map(|(name, title)| format!("{name} {title}"));
-                let is_open = |asked: &Asked| match (&asked.call, &answer.id) {
-                    (Some(call), Some(id)) => call == id,
-                    _ => asked.about == about,
-                };
-                match self.open.iter().position(is_open) {
-                    Some(at) => self.settle_at(at, HOW),
-                    // Its call was not seen.
-                    None if self.open.len() == 1 && self.open[0].call.is_none() => self.clear(),
-                    None => {}
-                }
+                self.end(|asked| asked.call.is_some() && asked.call == answer.id);
             }
-            What::Turn(_) | What::Prompt { .. } => self.clear(),
-            // The main agent goes on only when it has its answers.
-            What::Text(_) | What::Call(_) if step.parent.is_none() => self.clear(),
+            What::Turn(_) => self.clear(),
+            What::Prompt { .. } | What::Text(_) | What::Call(_) if step.parent.is_none() => {
+                self.end(|asked| asked.call.is_none())
+            }
             // What else happens, a sub-agent's steps among it, answers nothing. `KINDS` says that every kind was thought of.
             _ => {}
         }
     }
 
-    /// Ends all questions: the agent goes on, or is gone.
+    /// Ends all questions: the agent is gone.
     pub(crate) fn clear(&mut self) {
-        while !self.open.is_empty() {
-            self.settle_at(0, "answered where the session runs");
+        self.end(|_| true);
+    }
+
+    fn end(&mut self, is_over: impl Fn(&Asked) -> bool) {
+        while let Some(at) = self.open.iter().position(&is_over) {
+            self.settle_at(at, "answered where the session runs");
         }
     }
 
@@ -267,6 +261,30 @@ mod tests {
         assert_ne!(questions.rows()[0].digest, first);
         ask(&mut questions, "p", "ls");
         assert_eq!(questions.rows()[1].digest, first);
+    }
+
+    #[test]
+    fn only_the_result_of_its_call_answers_a_question() {
+        let mut questions = Questions::default();
+        ask(&mut questions, "one", "make");
+        let hear = |questions: &mut Questions, step: serde_json::Value| questions.hear(&serde_json::from_value(step).unwrap());
+        // A sub-agent's result, one without an id, the main agent's next call and a message of a person answer nothing.
+        hear(
+            &mut questions,
+            serde_json::json!({"step": "answer", "line": 1, "id": "t", "parent": "p", "name": "Bash", "title": "`make`", "status": "ok", "text": ""}),
+        );
+        hear(
+            &mut questions,
+            serde_json::json!({"step": "answer", "line": 2, "id": null, "name": "Bash", "title": "`make`", "status": "ok", "text": ""}),
+        );
+        hear(
+            &mut questions,
+            serde_json::json!({"step": "call", "line": 3, "id": "u", "name": "Read", "doing": "", "done": "", "title": "", "input": null}),
+        );
+        hear(&mut questions, serde_json::json!({"step": "prompt", "line": 4, "text": "and then"}));
+        assert_eq!(questions.ids(), HashSet::from(["one".to_owned()]));
+        hear(&mut questions, serde_json::json!({"step": "turn", "line": 5}));
+        assert!(questions.is_empty());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
-use tapline_protocol::{Json, Moment};
+use tapline_protocol::{Json, Moment, Tokens, by_kind};
 use tapline_session::{Inquiry, SessionState};
 
 /// How many characters of a title are shown.
@@ -23,7 +23,8 @@ pub(crate) struct Row {
     pub(crate) now: Option<Now>,
     pub(crate) cost_usd: Option<f64>,
     pub(crate) cost_exact: bool,
-    pub(crate) tokens: TokenSums,
+    #[serde(with = "by_kind")]
+    pub(crate) tokens: Tokens,
     pub(crate) context_used: Option<f64>,
     pub(crate) started_at: Option<String>,
     pub(crate) updated_at: Option<String>,
@@ -96,15 +97,6 @@ pub(crate) struct QuestionText {
     pub(crate) options: Vec<Inquiry>,
 }
 
-/// Tokens by price class.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct TokenSums {
-    pub(crate) input: u64,
-    pub(crate) output: u64,
-    pub(crate) cache_read: u64,
-    pub(crate) cache_write: u64,
-}
-
 /// Where a session was seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -133,7 +125,8 @@ pub(crate) struct TurnRow {
     pub(crate) started_at: Option<String>,
     pub(crate) duration_ms: Option<u64>,
     pub(crate) cost_usd: Option<f64>,
-    pub(crate) tokens: TokenSums,
+    #[serde(with = "by_kind")]
+    pub(crate) tokens: Tokens,
 }
 
 /// A sub-agent.

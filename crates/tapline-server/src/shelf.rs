@@ -20,7 +20,7 @@ use tapline_session::otlp::Measures;
 
 use crate::follower::SessionFile;
 use crate::ingest;
-use crate::row::{Origin, Row, State, TokenSums, cut, now, written_ms};
+use crate::row::{Origin, Row, State, cut, now, written_ms};
 
 /// How many runs that were pushed are looked at where only some folders are watched. The one that was pushed to longest ago makes place; what
 /// it cost still counts.
@@ -297,12 +297,7 @@ fn shelved(session: &ListedSession) -> Shelved {
         state: State { kind: session.state, since: last.clone(), until, message: None },
         cost_usd: (facts.cost.pico() > 0 || facts.unpriced == 0).then(|| facts.cost.usd()),
         cost_exact: facts.unpriced == 0,
-        tokens: TokenSums {
-            input: facts.tokens.input,
-            output: facts.tokens.output,
-            cache_read: facts.tokens.cache_read,
-            cache_write: facts.tokens.cache_write(),
-        },
+        tokens: facts.tokens,
         started_at: facts.first.and_then(written_ms),
         updated_at: last,
         source,

@@ -11,7 +11,7 @@ use tapline_session::text::one_line;
 use tapline_session::{Category, Patience, SessionPhase, SessionState, Verdict, is_of_person, needs_a_person, parse_moment};
 
 use crate::questions::Questions;
-use crate::row::{AgentRow, Details, Now, SpanRow, State, TokenSums, TurnRow, cut, now, written};
+use crate::row::{AgentRow, Details, Now, SpanRow, State, TurnRow, cut, now, written};
 
 /// How many calls, turns, sub-agents and so on are remembered of one session.
 const MOST: usize = 16_384;
@@ -103,11 +103,7 @@ impl Track {
         }
         if let Some(message) = step.message.as_deref().filter(|_| step.parent.is_none()) {
             self.model = message.model.clone().or_else(|| self.model.take());
-            let used = message.usage.map(|usage| {
-                [usage.cache_read_input_tokens, usage.cache_creation_input_tokens]
-                    .into_iter()
-                    .fold(usage.input_tokens, u64::saturating_add)
-            });
+            let used = message.tokens().map(|tokens| tokens.prompt());
             self.context.0 = used.filter(|used| *used > 0).unwrap_or(self.context.0);
         }
         self.questions.hear(step);
@@ -291,21 +287,15 @@ impl Track {
     }
 
     fn turn(&mut self, turn: &Turn, time: Option<Moment>) {
-        let usage = serde_json::to_value(&turn.usage).unwrap_or_default();
-        let count = |key: &str| usage[key].as_u64().unwrap_or(0);
-        let duration = turn.elapsed_ms.or_else(|| turn.duration_ms.as_ref().and_then(tapline_protocol::Number::as_whole));
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast from float to integer saturates")]
+        let duration = turn.took_ms().map(|ms| ms.round() as u64);
         if self.turn.is_none() {
             self.begin_turn(None);
         }
         if let Some(row) = self.turn.take().and_then(|turn| self.turns.get_mut(turn.at?)) {
             row.duration_ms = duration;
             row.cost_usd = turn.cost_usd;
-            row.tokens = TokenSums {
-                input: count("input_tokens"),
-                output: count("output_tokens"),
-                cache_read: count("cache_read_input_tokens"),
-                cache_write: count("cache_creation_input_tokens"),
-            };
+            row.tokens = turn.usage.counts.tokens();
         }
         let models = turn.model_usage.as_ref().and_then(|models| serde_json::to_value(models).ok()).unwrap_or_default();
         let windows = models.as_object().into_iter().flatten().filter_map(|(_, model)| model["contextWindow"].as_u64());

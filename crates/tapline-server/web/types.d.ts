@@ -17,7 +17,7 @@ export interface Question {
   id: string; digest: string; tool: string; summary: string; since: string | null; size: number; lines: number; has_options: boolean;
   text: QuestionText | null; answered: 'allowed' | 'refused' | 'answered' | null;
 }
-export interface Tokens { input: number; output: number; cache_read: number; cache_write: number }
+export interface Tokens { input: number; output: number; cache_read: number; cache_write: number; cache_write_1h?: number; reasoning: number }
 
 /** A session as the list shows it. */
 export interface Row {

@@ -6,7 +6,7 @@ mod codex;
 use tapline_protocol::{Agent, InputShape};
 
 use crate::format::StreamFormat;
-use crate::step::Turn;
+use crate::step::{DeniedBy, Turn};
 
 /// Returns what is known about this agent.
 pub(crate) fn profile(agent: Agent) -> &'static Profile {
@@ -36,10 +36,10 @@ pub fn is_of_person(prompt: &str) -> bool {
     !profiles().any(|profile| profile.notes.iter().any(|note| prompt.trim_start().starts_with(note)))
 }
 
-/// Returns whether this agent says with the text of a failed result that the call was denied. These words change with every version: they count
-/// only where no field says who decided.
-pub fn says_denied(agent: Agent, text: &str) -> bool {
-    (profile(agent).says_denied)(text)
+/// Returns who denied a call, if this agent says with the text of its failed result that it was denied. These words change with every version:
+/// they count only where no field says who decided.
+pub fn denied_by_words(agent: Agent, text: &str) -> Option<DeniedBy> {
+    (profile(agent).denied_by)(text)
 }
 
 /// Returns whether this agent resumes a session if it is started with these arguments.
@@ -93,8 +93,8 @@ pub(crate) struct Profile {
     pub(crate) numbers_anew: bool,
     /// The part of a call's input that says which kind of sub-agent it starts.
     pub(crate) subagent: Option<&'static str>,
-    /// Whether the text of a failed result says that the call was denied.
-    pub(crate) says_denied: fn(&str) -> bool,
+    /// Who denied a call, if the text of its failed result says that it was denied.
+    pub(crate) denied_by: fn(&str) -> Option<DeniedBy>,
     /// The arguments with which it resumes a session.
     pub(crate) resumes: &'static [&'static str],
     /// How its own notes begin that stand where prompts do.

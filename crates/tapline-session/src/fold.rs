@@ -184,6 +184,8 @@ struct Turns {
     /// Whether a turn was completed despite an error.
     recovered: bool,
     count: usize,
+    /// The turn that steps belong to.
+    current: usize,
     failed: usize,
     last: Option<Turn>,
     answer: Option<String>,
@@ -244,6 +246,9 @@ impl Fold {
         let depth = self.calls.depth_in(record.envelope.parent.as_deref());
         let mut out = Steps { record, depth, steps: Vec::new() };
         self.event(&record.event, &mut out);
+        for step in &mut out.steps {
+            step.turn = self.turns.of(step);
+        }
         if let Some(step) = out.steps.first_mut() {
             self.name_session(step);
         }
@@ -379,6 +384,7 @@ impl Fold {
                 arrived: None,
                 parent: parent.clone(),
                 depth,
+                turn: self.turns.current,
                 session_id: None,
                 message: None,
                 what: What::Text(said),
@@ -494,6 +500,7 @@ impl Steps<'_> {
             arrived,
             parent: self.record.envelope.parent.clone(),
             depth: self.depth,
+            turn: 0,
             session_id: None,
             message: None,
             what,

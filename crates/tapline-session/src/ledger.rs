@@ -4,88 +4,21 @@
 mod builder;
 
 use std::collections::BTreeMap;
-use std::ops::{Add, AddAssign};
+use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
-use tapline_protocol::Json;
+use tapline_protocol::{Json, Tokens, by_kind};
 
 pub(crate) use builder::{LedgerBuilder, MessageUsage, ModelsUsage, ResultUsage, SYNTHETIC};
 
+use self::builder::Used;
 use crate::plausible::MOST_TOKENS;
 use crate::text::dollars;
 use crate::words::words;
 
-/// Tokens by kind. `input` never includes cached tokens.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct TokenCounts {
-    /// Input tokens that were not cached.
-    pub input: u64,
-    /// Output tokens, including reasoning.
-    pub output: u64,
-    /// Tokens read from the cache.
-    pub cache_read: u64,
-    /// Tokens written to the cache.
-    pub cache_write: u64,
-    /// The output tokens that were spent on thinking.
-    pub reasoning: u64,
-}
-
-impl TokenCounts {
-    /// Returns the sum of input, output and cached tokens.
-    pub fn total(&self) -> u64 {
-        self.input.saturating_add(self.output).saturating_add(self.cache_read).saturating_add(self.cache_write)
-    }
-}
-
-impl TokenCounts {
-    /// Leaves out counts that cannot be true.
-    pub(crate) fn plausible(self) -> Self {
-        let at_most = |count| if count > MOST_TOKENS { 0 } else { count };
-        let Self { input, output, cache_read, cache_write, reasoning } = self;
-        let [input, output, cache_read, cache_write, reasoning] =
-            [input, output, cache_read, cache_write, reasoning].map(at_most);
-        Self { input, output, cache_read, cache_write, reasoning }
-    }
-
-    /// Returns the sum of input and cached tokens.
-    fn prompt(&self) -> u64 {
-        self.total().saturating_sub(self.output)
-    }
-
-    /// Returns whether none of these counts is above the other's.
-    fn is_within(self, other: Self) -> bool {
-        self.without(other) == Self::default()
-    }
-
-    /// Subtracts other counts.
-    pub(crate) fn without(self, other: Self) -> Self {
-        Self {
-            input: self.input.saturating_sub(other.input),
-            output: self.output.saturating_sub(other.output),
-            cache_read: self.cache_read.saturating_sub(other.cache_read),
-            cache_write: self.cache_write.saturating_sub(other.cache_write),
-            reasoning: self.reasoning.saturating_sub(other.reasoning),
-        }
-    }
-}
-
-impl AddAssign for TokenCounts {
-    fn add_assign(&mut self, other: Self) {
-        self.input = self.input.saturating_add(other.input);
-        self.output = self.output.saturating_add(other.output);
-        self.cache_read = self.cache_read.saturating_add(other.cache_read);
-        self.cache_write = self.cache_write.saturating_add(other.cache_write);
-        self.reasoning = self.reasoning.saturating_add(other.reasoning);
-    }
-}
-
-impl Add for TokenCounts {
-    type Output = Self;
-    fn add(mut self, other: Self) -> Self {
-        self += other;
-        self
-    }
+/// Leaves out counts that cannot be true.
+pub(crate) fn plausible(tokens: Tokens) -> Tokens {
+    tokens.map(|count| if count > MOST_TOKENS { 0 } else { count })
 }
 
 /// What one model used and cost.
@@ -93,15 +26,15 @@ impl Add for TokenCounts {
 #[serde(default)]
 pub struct ModelTotals {
     /// The tokens.
-    #[serde(flatten)]
-    pub tokens: TokenCounts,
+    #[serde(flatten, with = "by_kind")]
+    pub tokens: Tokens,
     /// The cost, if the stream has it.
     pub cost_usd: Option<f64>,
 }
 
 impl ModelTotals {
     fn is_nothing(self) -> bool {
-        self.tokens == TokenCounts::default() && self.cost_usd.is_none_or(|usd| usd == 0.0)
+        self.tokens == Tokens::default() && self.cost_usd.is_none_or(|usd| usd == 0.0)
     }
 
     /// Subtracts what was used before.
@@ -125,7 +58,8 @@ pub struct SessionTotals {
     /// The cost in dollars. `None` if it is not known.
     pub cost_usd: Option<f64>,
     /// Tokens.
-    pub tokens: TokenCounts,
+    #[serde(with = "by_kind")]
+    pub tokens: Tokens,
     /// Whether nothing is missing or estimated.
     pub exact: bool,
 }
@@ -168,7 +102,7 @@ pub struct Ledger {
     /// The cost in dollars. `None` if the stream does not have it.
     pub cost_usd: Option<f64>,
     /// Tokens.
-    pub tokens: TokenCounts,
+    pub tokens: Tokens,
     /// The number of web searches that the API ran.
     pub web_searches: u64,
     /// Whether nothing is missing or estimated.
@@ -185,14 +119,15 @@ pub struct Ledger {
     pub unreported: bool,
 }
 
-/// Returns what these tokens of a model cost by its list price, if that is known.
-pub type Pricing = fn(&str, &TokenCounts) -> Option<f64>;
+/// Returns what these tokens of a model, and so many web searches, cost by its list price, if that is known.
+pub type Pricing = fn(&str, &Tokens, u64) -> Option<f64>;
 
 impl Ledger {
     /// Adds requests that the agent did not count, at their list price. A cost of nothing is then not known.
-    fn add_uncounted(&mut self, requests: &BTreeMap<String, TokenCounts>, pricing: Option<Pricing>) {
-        for (model, tokens) in requests {
-            let cost_usd = pricing.and_then(|price| price(model, tokens));
+    fn add_uncounted(&mut self, requests: &BTreeMap<String, Used>, pricing: Option<Pricing>) {
+        for (model, Used { tokens, searches }) in requests {
+            let cost_usd = pricing.and_then(|price| price(model, tokens, *searches));
+            self.web_searches = self.web_searches.saturating_add(*searches);
             self.tokens += *tokens;
             self.cost_usd = add_costs(self.cost_usd.filter(|usd| *usd > 0.0), cost_usd);
             *self.by_model.entry(model.clone()).or_default() += ModelTotals { tokens: *tokens, cost_usd };
@@ -202,8 +137,7 @@ impl Ledger {
 
     /// Returns the cost as people read it: `$0.62`, or `≥ $0.62` if it is at least that.
     pub fn cost(&self) -> Option<String> {
-        let least = if self.at_least { "≥ " } else { "" };
-        self.cost_usd.map(|usd| format!("{least}{}", dollars(usd)))
+        cost_text(self.cost_usd, self.at_least)
     }
 
     /// Returns what the session has used and cost so far: in this run, and in those that it resumed.
@@ -212,8 +146,19 @@ impl Ledger {
     }
 }
 
-/// The keys of the token counts.
-const KINDS: [&str; 5] = ["input", "output", "cache_read", "cache_write", "reasoning"];
+/// Returns a cost as people read it: `$0.62`, or `≥ $0.62` if it is at least that.
+pub fn cost_text(cost_usd: Option<f64>, at_least: bool) -> Option<String> {
+    let least = if at_least { "≥ " } else { "" };
+    cost_usd.map(|usd| format!("{least}{}", dollars(usd)))
+}
+
+/// Tokens as a ledger writes them.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(transparent)]
+struct ByKind(#[serde(with = "by_kind")] Tokens);
+
+/// The keys of counts that are not known.
+const UNKNOWN: [&str; 5] = ["input", "output", "cache_read", "cache_write", "reasoning"];
 
 impl Serialize for Ledger {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -221,9 +166,9 @@ impl Serialize for Ledger {
         let mut ledger = serializer.serialize_struct("Ledger", 8)?;
         ledger.serialize_field("cost_usd", &self.cost_usd)?;
         if self.unreported {
-            ledger.serialize_field("tokens", &BTreeMap::from(KINDS.map(|kind| (kind, None::<u64>))))?;
+            ledger.serialize_field("tokens", &BTreeMap::from(UNKNOWN.map(|kind| (kind, None::<u64>))))?;
         } else {
-            ledger.serialize_field("tokens", &self.tokens)?;
+            ledger.serialize_field("tokens", &ByKind(self.tokens))?;
         }
         ledger.serialize_field("web_searches", &self.web_searches)?;
         ledger.serialize_field("exact", &self.exact)?;
@@ -244,7 +189,7 @@ impl Serialize for Ledger {
 #[serde(default)]
 struct Written {
     cost_usd: Option<f64>,
-    tokens: BTreeMap<String, Json>,
+    tokens: Option<Json>,
     web_searches: u64,
     exact: bool,
     at_least: bool,
@@ -256,10 +201,8 @@ struct Written {
 impl From<Written> for Ledger {
     fn from(written: Written) -> Self {
         let Written { cost_usd, tokens, web_searches, exact, at_least, by_model, basis, session } = written;
-        let count = |kind| tokens.get(kind).and_then(|count| count.as_str().parse().ok()).unwrap_or(0);
-        let [input, output, cache_read, cache_write, reasoning] = KINDS.map(count);
-        let unreported = tokens.get("input") == Some(&Json::null());
-        let tokens = TokenCounts { input, output, cache_read, cache_write, reasoning };
+        let unreported = tokens.as_ref().and_then(|tokens| tokens.get("input")) == Some(Json::null());
+        let ByKind(tokens) = tokens.and_then(|tokens| tokens.to().ok()).unwrap_or_default();
         Self { cost_usd, tokens, web_searches, exact, at_least, by_model, basis, session, unreported }
     }
 }

@@ -56,19 +56,20 @@ mod unwritten;
 mod verdict;
 mod words;
 
-pub use agents::{is_of_person, needs_a_person, resumes, says_denied};
+pub use agents::{denied_by_words, is_of_person, needs_a_person, resumes};
 pub use fold::{CodexPart, Fold, ItemEntry, LineCounts, Rejected, SessionFacts, StreamStats, Summary, TurnCounts};
 pub use format::StreamFormat;
 pub use host::{Host, earlier_run};
 pub use inquiry::{Inquiry, InquiryAnswers, InquiryOption};
-pub use ledger::{Basis, Ledger, ModelTotals, Pricing, SessionTotals, TokenCounts};
+pub use ledger::{Basis, Ledger, ModelTotals, Pricing, SessionTotals, cost_text};
 pub use report::{
     CallEntry, Collector, GetError, OrphanEntry, PartialTexts, Report, ResultEntry, Run, SessionEntry, TaskEntry, Tools,
-    check_path, get,
+    check_path, get, took_ms,
 };
 pub use signals::{parse_signal, signal_name};
 pub use state::{Patience, SessionPhase, SessionState};
 pub use step::{Step, What};
+pub use tapline_protocol::Tokens;
 pub use time::{duration, parse_duration, parse_moment, parse_rfc3339, plain_duration, rfc3339, short_duration};
 pub use unwritten::Unwritten;
 pub use verdict::{

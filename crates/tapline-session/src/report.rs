@@ -18,7 +18,7 @@ use crate::fold::{CodexPart, StreamStats};
 use crate::format::StreamFormat;
 use crate::ledger::Ledger;
 use crate::step::{CallEnd, CallStatus, Denial, Hook, Retry, ServerAnswer, ServerCall, Setup, Turn};
-use crate::verdict::Verdict;
+use crate::verdict::{Category, Verdict};
 
 /// The report on one stream. It is a value: it can be cloned, compared, written and read back.
 ///
@@ -83,6 +83,12 @@ fn agent_name<S: serde::Serializer>(agent: &Option<Agent>, serializer: S) -> Res
 }
 
 impl Report {
+    /// Returns how long the run took, in milliseconds: see [`took_ms`].
+    pub fn took_ms(&self) -> Option<f64> {
+        let of_turns = self.turns.iter().filter_map(Turn::took_ms).reduce(|one, other| one + other);
+        took_ms(of_turns, &self.verdict, &self.run)
+    }
+
     /// Returns the report as JSON on one line.
     pub fn to_json(&self) -> String {
         let text = serde_json::to_string(self).unwrap_or_default();
@@ -91,6 +97,14 @@ impl Report {
             Cow::Borrowed(_) => text,
         }
     }
+}
+
+/// Returns how long a run took, in milliseconds, from the time of its turns: that is what its agent worked. A run without a turn that ended, or
+/// that a clock has stopped, took as long as it ran.
+#[expect(clippy::cast_precision_loss, reason = "nobody waits that long")]
+pub fn took_ms(of_turns: Option<f64>, verdict: &Verdict, run: &Run) -> Option<f64> {
+    let ran = run.duration_ms.map(|ms| ms as f64);
+    if verdict.category == Some(Category::Timeout) { ran.or(of_turns) } else { of_turns.or(ran) }
 }
 
 /// Facts that only the program that ran the agent knows.

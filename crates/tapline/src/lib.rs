@@ -81,7 +81,7 @@ pub use tapline_runner::{
 };
 pub use tapline_session::{
     Advice, Category, Collector, Ending, Fold, Inquiry, InquiryAnswers, InquiryOption, Ledger, Outcome, Report, Run, Step,
-    StreamFormat, Summary, TokenCounts, Verdict, Warning, What, check_path, get,
+    StreamFormat, Summary, Tokens, Verdict, Warning, What, check_path, get,
 };
 
 pub use tapline_session::permission::{Permissions, Rule, Ruling};

@@ -167,6 +167,8 @@ kinds! {
         is_error: it.is_error;
         /// How it ended, if the agent says that it did not end by itself: `cancelled`, `interrupted` or `unknown`.
         ended: it.ended.map(tapline::session::step::CallEnd::word);
+        /// Who denied it and why, if that was known by then: a dict with `by` and `reason`.
+        denial: it.denial.as_ref().map(raw);
         /// Its index in the event.
         block: it.block;
         /// The time from the call to this result, in milliseconds.
@@ -303,6 +305,8 @@ kinds! {
         cost_usd: it.cost_usd;
         /// The time from the turn's prompt or first event to its end, as it arrived.
         elapsed_ms: it.elapsed_ms;
+        /// What else the agent says of the turn, unchanged.
+        own: it.own.iter().map(|(key, value)| (key.clone(), raw(value))).collect::<HashMap<_, _>>();
     }
 
     /// The agent retries a request to the model.

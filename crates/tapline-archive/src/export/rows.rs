@@ -18,8 +18,8 @@ use crate::load::{Reader, Request, SessionFacts};
 use crate::money::Money;
 use crate::shares::{CallShare, shares};
 use crate::stats::{Query, Totals};
-use crate::tokens::Tokens;
 use crate::transcripts::TITLE;
+use tapline_protocol::Tokens;
 
 /// No zone is off by less than a quarter of an hour, so all moments in one are of the same day.
 const QUARTER: u64 = 15 * 60 * 1_000;

@@ -6,7 +6,7 @@ use tapline_session::SessionPhase;
 
 use super::messages;
 use super::{Call, CallEnd, Facts, Limit, Marks, Message, Name, Names, Reported, SoFar};
-use crate::tokens::Tokens;
+use tapline_protocol::Tokens;
 
 /// A message, field by field.
 type Plain = (u64, u64, Name, Name, Name, Name, Name, Tokens, u32, Marks, u64, Vec<Call>);

@@ -7,7 +7,7 @@ use serde::de::{Error as _, Visitor};
 use serde::{Deserializer, Serializer};
 
 use super::{Call, CallEnd, Marks, Message};
-use crate::tokens::Tokens;
+use tapline_protocol::Tokens;
 
 /// The names are those of the message before.
 const SAME_NAMES: u8 = 1;

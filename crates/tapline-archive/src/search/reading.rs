@@ -13,6 +13,7 @@ use tapline_protocol::{Agent, DEFAULT_LINE_LIMIT, Tape};
 use tapline_recording::Recording;
 
 use super::words::add_words;
+use crate::lines::without_mark;
 use crate::places::Places;
 use crate::prompts::{SentPrompt, each_prompt};
 use crate::said::{Context, EntryKind, Said, key};
@@ -263,6 +264,7 @@ impl LineReader {
 
     /// Reads a line. Returns whether it could be read.
     fn line(&mut self, line: &[u8], offset: u64, piece: &mut Piece) -> bool {
+        let line = without_mark(line);
         let text = match simdutf8::basic::from_utf8(line) {
             Ok(text) => std::borrow::Cow::Borrowed(text),
             Err(_) => String::from_utf8_lossy(line),

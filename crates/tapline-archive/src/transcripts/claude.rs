@@ -9,7 +9,7 @@ use std::io::Read as _;
 
 use tapline_protocol::claude::content::ToolResult;
 use tapline_protocol::{Agent, Kind, Tape, Value};
-use tapline_session::{SessionPhase, needs_a_person, says_denied};
+use tapline_session::{SessionPhase, denied_by_words, needs_a_person};
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ use super::{Environment, Figures, Format, Line, Needle, Reading, cut_title, home
 use crate::facts::{Call, CallEnd, Limit, Marks, Message, ModelReport, Reported, Scope, hash, note_limit};
 use crate::lines::value_starts_with;
 use crate::packed;
-use crate::tokens::Tokens;
+use tapline_protocol::Tokens;
 
 pub(super) const FORMAT: Format = Format {
     needles: NEEDLES,
@@ -157,7 +157,7 @@ impl<'t> Envelope<'t> {
                 "uuid" => it.uuid = text(value),
                 "isSidechain" => it.side = value.as_bool() == Some(true),
                 "isApiErrorMessage" => it.error = value.as_bool() == Some(true),
-                "isMeta" | "isCompactSummary" => it.meta |= value.as_bool() == Some(true),
+                "isMeta" | "isCompactSummary" | "isSynthetic" => it.meta |= value.as_bool() == Some(true),
                 "message" => it.message = Some(value),
                 _ => {}
             }
@@ -412,8 +412,16 @@ fn partial(envelope: &Envelope<'_>, line: Value<'_>, into: &mut Reading) {
     let Some(event) = line.get("event") else { return };
     match event.get("type").map(text).as_deref() {
         Some("message_start") => {
-            let id = event.get("message").and_then(|message| message.get("id")).map(text).unwrap_or_default();
-            into.started.insert(hash(&envelope.parent), hash(&id));
+            let Some(message) = event.get("message") else { return };
+            let id = hash(&message.get("id").map(text).unwrap_or_default());
+            into.started.insert(hash(&envelope.parent), id);
+            // If the agent is stopped, nothing else says what its last request has read.
+            let Some(usage) = message.get("usage") else { return };
+            let (tokens, searches, marks) = usage_of(usage, into);
+            let (tokens, marks) = (Tokens { output: 0, reasoning: 0, ..tokens }, Marks(marks.0 & !Marks::FINAL.0));
+            let session = into.facts.names.add(&envelope.session);
+            let model = into.facts.names.add(&message.get("model").map(text).unwrap_or_default());
+            into.add(Message { id, session, model, tokens, searches, marks, ..Message::default() });
         }
         Some("message_delta") => {
             let (Some(&id), Some(usage)) = (into.started.get(&hash(&envelope.parent)), event.get("usage")) else { return };
@@ -470,7 +478,7 @@ fn result(block: Value<'_>, line: Value<'_>, into: &mut Reading) {
     let ended = match is_denied {
         Some(true) => CallEnd::Denied,
         _ if !failed() => return,
-        None if says_denied(Agent::Claude, said) => CallEnd::Denied,
+        None if denied_by_words(Agent::Claude, said).is_some() => CallEnd::Denied,
         _ => CallEnd::Failed,
     };
     into.ended(hash(&id), ended);

@@ -12,7 +12,7 @@ use self::prompt::prompt_in;
 use super::{Environment, Figures, Format, Line, Needle, Reading, Total, cut_title, homes, number, text};
 use crate::facts::{Call, CallEnd, Limit, Marks, Message, ModelReport, Reported, Scope, hash, note_limit};
 use crate::lines::value_starts_with;
-use crate::tokens::Tokens;
+use tapline_protocol::Tokens;
 
 pub(super) const FORMAT: Format = Format {
     needles: NEEDLES,

@@ -59,3 +59,14 @@ fn a_message_that_is_one_request_counts_as_before() {
         assert_eq!(tokens(&fresh(&folder.join(name))), [20, 10, 0, 0], "{name}");
     }
 }
+
+#[test]
+fn a_byte_order_mark_loses_no_line() {
+    let folder = TempFolder::new();
+    folder.write("p/s-1.jsonl", format!("\u{feff}{}", line(&json!([]))));
+    // Without its last newline, too.
+    folder.write("q/s-1.jsonl", format!("\u{feff}{}", line(&json!([])).trim_end()));
+    for name in ["p", "q"] {
+        assert_eq!(tokens(&fresh(&folder.join(name))), [20, 10, 0, 0], "{name}");
+    }
+}

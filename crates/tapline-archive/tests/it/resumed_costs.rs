@@ -8,7 +8,7 @@ use std::time::Duration;
 use tapline_archive::{report, used_before};
 use tapline_protocol::{Agent, Json};
 use tapline_recording::{Meta, Recorder, Stream, Sync};
-use tapline_session::{SessionTotals, TokenCounts};
+use tapline_session::{SessionTotals, Tokens};
 use tapline_testkit::{TempFolder, fixture};
 
 const SESSION: &str = "01a1e4f2-62bd-74e0-8796-d30baa12839d";
@@ -25,7 +25,8 @@ fn a_transcript_says_what_its_session_has_used() {
     assert_eq!((before(SESSION, &home), before(FORK, &home)), (Some(1_610), Some(1_510)));
     let variable = |name: &str| (name == "CODEX_HOME").then(|| home.clone());
     let tokens = used_before(Agent::Codex, SESSION, &variable).map(|before| before.tokens);
-    let truth = TokenCounts { input: 16_005, output: 1_610, cache_read: 160_015, cache_write: 32_020, reasoning: 37 };
+    let truth =
+        Tokens { input: 16_005, output: 1_610, cache_read: 160_015, cache_write_5m: 32_020, cache_write_1h: 0, reasoning: 37 };
     assert_eq!(tokens, Some(truth));
 }
 
@@ -61,7 +62,8 @@ fn a_recording_keeps_it() {
         let ledger = report(folder.join(name)).unwrap().ledger;
         (ledger.tokens.output, ledger.exact, ledger.session.map(|session| session.tokens.output))
     };
-    let tokens = TokenCounts { input: 6_003, output: 606, cache_read: 60_009, cache_write: 12_012, reasoning: 23 };
+    let tokens =
+        Tokens { input: 6_003, output: 606, cache_read: 60_009, cache_write_5m: 12_012, cache_write_1h: 0, reasoning: 23 };
     let before = Json::of(&SessionTotals { tokens, ..SessionTotals::default() });
     let resumes = ["codex", "exec", "--json", "resume", SESSION];
     assert_eq!(record("known", &resumes, Some(before)), (402, true, Some(1_008)));

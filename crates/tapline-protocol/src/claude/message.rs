@@ -2,6 +2,7 @@
 
 use super::content::Content;
 use crate::json::{Json, Value};
+use crate::tokens::Tokens;
 use crate::wire::{Count, Field, Read, last_entries, read_back, wire};
 
 wire! {
@@ -68,7 +69,7 @@ wire! {
         content: Content = "content",
         stop_reason: Option<String> = "stop_reason",
         stop_sequence: Option<String> = "stop_sequence",
-        usage: Option<Usage> = "usage";
+        usage: Option<WholeUsage> = "usage";
         also "type", "container", "context_management", "diagnostics", "stop_details"
     }
 
@@ -78,10 +79,17 @@ wire! {
         output_tokens: Count = "output_tokens",
         cache_read_input_tokens: Count = "cache_read_input_tokens",
         cache_creation_input_tokens: Count = "cache_creation_input_tokens",
+        cache_creation: Option<CacheCreation> = "cache_creation",
         output_tokens_details: Option<OutputDetails> = "output_tokens_details",
         server_tool_use: Option<ServerToolCounts> = "server_tool_use",
         service_tier: Option<String> = "service_tier";
-        also "cache_creation", "inference_geo", "iterations", "speed", "fallback_credit"
+        also "inference_geo", "iterations", "speed", "fallback_credit"
+    }
+
+    /// For how long tokens were written to the cache.
+    CacheCreation {
+        ephemeral_5m_input_tokens: Count = "ephemeral_5m_input_tokens",
+        ephemeral_1h_input_tokens: Count = "ephemeral_1h_input_tokens",
     }
 
     /// What the output tokens were spent on.
@@ -91,6 +99,22 @@ wire! {
     ServerToolCounts {
         web_search_requests: Count = "web_search_requests",
         web_fetch_requests: Count = "web_fetch_requests",
+    }
+}
+
+impl Usage {
+    /// Returns the tokens. What has no duration was written to the cache for five minutes, the API's default.
+    pub fn tokens(&self) -> Tokens {
+        let hour = self.cache_creation.as_ref().map_or(0, |written| written.ephemeral_1h_input_tokens.0);
+        let written = self.cache_creation_input_tokens.0;
+        Tokens {
+            input: self.input_tokens.0,
+            output: self.output_tokens.0,
+            cache_read: self.cache_read_input_tokens.0,
+            cache_write_5m: written.saturating_sub(hour),
+            cache_write_1h: hour.min(written),
+            reasoning: self.output_tokens_details.as_ref().map_or(0, |details| details.thinking_tokens.0),
+        }
     }
 }
 
@@ -110,6 +134,28 @@ impl User {
     /// Returns the content, which is in `message` or at the top level.
     pub fn body(&self) -> &Content {
         self.message.as_ref().map_or(&self.content, |message| &message.content)
+    }
+}
+
+/// The token counts of a message, and its exact JSON.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WholeUsage {
+    /// The counts.
+    pub counts: Usage,
+    /// The exact JSON.
+    pub json: Json,
+}
+
+impl Read for WholeUsage {
+    fn read(value: Value<'_>) -> Option<Self> {
+        Some(Self { counts: Usage::read(value)?, json: value.to_json() })
+    }
+}
+
+impl std::ops::Deref for WholeUsage {
+    type Target = Usage;
+    fn deref(&self) -> &Usage {
+        &self.counts
     }
 }
 

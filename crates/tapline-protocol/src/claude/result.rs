@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::message::RawUsage;
 use crate::json::{Json, Kind, Number, Value};
+use crate::tokens::Tokens;
 use crate::wire::{Count, Field, Read, read_back, wire};
 
 wire! {
@@ -61,6 +62,7 @@ wire! {
         thinking_tokens: Count = "thinkingTokens",
         cache_read_input_tokens: Count = "cacheReadInputTokens",
         cache_creation_input_tokens: Count = "cacheCreationInputTokens",
+        cache_creation_1h_input_tokens: Count = "cacheCreationEphemeral1hInputTokens",
         web_search_requests: Count = "webSearchRequests",
         cost_usd: Option<Cost> = "costUSD",
         context_window: Option<u64> = "contextWindow",
@@ -68,7 +70,7 @@ wire! {
         canonical_model: Option<String> = "canonicalModel",
         provider: Option<String> = "provider",
         cost_basis: Option<String> = "costBasis";
-        also "cacheCreationEphemeral5mInputTokens", "cacheCreationEphemeral1hInputTokens"
+        also "cacheCreationEphemeral5mInputTokens"
     }
 
     /// A plugin that could not be used.
@@ -162,6 +164,21 @@ impl Read for Errors {
 pub struct ModelUsages {
     /// The exact JSON.
     pub json: Option<Json>,
+}
+
+impl ModelUsage {
+    /// Returns the tokens.
+    pub fn tokens(&self) -> Tokens {
+        let (written, hour) = (self.cache_creation_input_tokens.0, self.cache_creation_1h_input_tokens.0);
+        Tokens {
+            input: self.input_tokens.0,
+            output: self.output_tokens.0,
+            cache_read: self.cache_read_input_tokens.0,
+            cache_write_5m: written.saturating_sub(hour),
+            cache_write_1h: hour.min(written),
+            reasoning: self.thinking_tokens.0,
+        }
+    }
 }
 
 impl ModelUsages {

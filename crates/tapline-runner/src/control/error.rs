@@ -61,7 +61,7 @@ mod tests {
         const HOSTILE: &str = "bad\n\u{1b}[2Jnews\u{202e}";
         let turn = || {
             let end = Json::of(&serde_json::json!({ "failed": true, "message": HOSTILE })).to().unwrap();
-            Box::new(TurnReport::new(String::new(), end, Vec::new(), 0))
+            Box::new(TurnReport::new(String::new(), end, Vec::new()))
         };
         let (request, within) = (|| HOSTILE.to_owned(), Duration::from_secs(1));
         let seen = "bad ␛[2Jnews<U+202E>";

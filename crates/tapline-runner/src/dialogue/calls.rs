@@ -6,13 +6,13 @@ use std::collections::{HashMap, HashSet};
 use tapline_protocol::control::{HookInput, Request};
 use tapline_protocol::{Json, Read as _, Record};
 use tapline_session::permission::Ruling;
-use tapline_session::step::{CallAnswer, CallStatus};
+use tapline_session::step::{CallAnswer, CallStatus, DeniedBy};
 use tapline_session::{Step, What};
 
 use crate::answers::holds;
 use crate::settled::{Settled, SettledBy};
 
-/// How many open calls are kept.
+/// How many decided calls are kept.
 const KEPT: usize = 16_384;
 
 /// The call that a request of the agent is about.
@@ -53,8 +53,6 @@ impl Question {
 pub(super) struct Calls {
     /// Whether decisions are made here at all.
     are_kept: bool,
-    /// Calls without a result: the tool and its input.
-    open: HashMap<String, (String, Option<Json>)>,
     decided: HashSet<String>,
     withdrawn: HashMap<String, Question>,
 }
@@ -64,21 +62,13 @@ impl Calls {
         Self { are_kept, ..Self::default() }
     }
 
-    /// Finds the call that a request is about, if it does not say so.
-    pub(super) fn find(&self, question: Option<&mut Question>) {
-        if let Some(question) = question
-            && question.call.is_none()
-        {
-            let is_it = |id: &&String, (tool, input): &(String, Option<Json>)| {
-                !self.decided.contains(*id) && *tool == question.tool && *input == question.input
-            };
-            question.call = self.open.iter().find(|(id, call)| is_it(id, call)).map(|(id, _)| id.clone());
-        }
-    }
-
     /// Notes that a request was decided here.
     pub(super) fn decide(&mut self, settled: &Settled) {
         if let Some(call) = settled.tool_use_id.as_ref().filter(|_| self.are_kept) {
+            // A call without a result is never taken again.
+            if self.decided.len() >= KEPT {
+                self.decided.clear();
+            }
             self.decided.insert(call.clone());
             self.withdrawn.remove(call);
         }
@@ -100,15 +90,6 @@ impl Calls {
         }
         for step in steps {
             match &step.what {
-                What::Call(call) => {
-                    if self.open.len() >= KEPT {
-                        self.open.clear();
-                        self.decided.clear();
-                    }
-                    if let Some(id) = &call.id {
-                        self.open.insert(id.clone(), (call.name.clone(), call.input.clone()));
-                    }
-                }
                 What::Answer(answer) => {
                     let (decision, question) = self.answered(record, answer);
                     settled.extend(decision);
@@ -124,7 +105,7 @@ impl Calls {
     /// Finds out who decided whether a call ran, from its result.
     fn answered(&mut self, record: &Record, answer: &CallAnswer) -> (Option<Settled>, Option<Question>) {
         let Some(id) = &answer.id else { return (None, None) };
-        let Some((tool, _)) = self.open.remove(id) else { return (None, None) };
+        let tool = answer.name.clone().unwrap_or_default();
         let question = self.withdrawn.remove(id);
         if self.decided.remove(id) {
             return (None, None);
@@ -132,12 +113,9 @@ impl Calls {
         let meta =
             record.event.as_user().and_then(|user| user.tool_result_meta.iter().find(|meta| meta.id.as_ref() == Some(id)));
         let decision = meta.and_then(|meta| meta.permission_decision.as_ref());
-        // Earlier versions say it only in the text.
-        let words = answer.is_error && meta.is_none();
-        let blocked = words && (answer.text.contains("blocked by hook") || answer.text.contains(" hook error: "));
-        let refused = words && answer.text.starts_with("Permission to use ") && answer.text.contains(" denied");
-        let by_a_hook = blocked || decision.and_then(|decision| decision.source.as_deref()) == Some("hook");
-        let denied = answer.status == CallStatus::Denied || blocked || refused;
+        let source = decision.and_then(|decision| decision.source.as_deref());
+        let by_a_hook = source == Some("hook") || answer.denial.as_ref().is_some_and(|denial| denial.by == DeniedBy::Hook);
+        let denied = answer.status == CallStatus::Denied;
         // An invalid call was never decided.
         let was_wrong = meta.is_some_and(|meta| meta.non_execution_kind.is_some() && meta.permission_decision.is_none())
             || answer.text.starts_with("<tool_use_error>");

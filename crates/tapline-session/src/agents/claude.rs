@@ -2,7 +2,7 @@
 
 use super::{Key, Profile, Tool, ToolKinds, line};
 use crate::format::StreamFormat;
-use crate::step::Turn;
+use crate::step::{DeniedBy, Turn};
 
 pub(super) const PROFILE: Profile = Profile {
     lines: StreamFormat::StreamJson,
@@ -16,24 +16,33 @@ pub(super) const PROFILE: Profile = Profile {
     no_models: &["<synthetic>"],
     numbers_anew: false,
     subagent: Some("subagent_type"),
-    says_denied,
+    denied_by,
     resumes: &["--resume", "-r", "--continue", "-c"],
     notes: &["[Request interrupted", "<command-name>", "<local-command", "<task-notification>"],
     names: NAMES,
 };
 
 /// The words with which Claude Code says that a call was denied.
-fn says_denied(text: &str) -> bool {
-    const STARTS: [&str; 4] = [
-        "The user doesn't want to proceed with this tool use",
-        "The user doesn't want to take this action",
-        "Claude requested permissions",
-        "Permission to use ",
+fn denied_by(text: &str) -> Option<DeniedBy> {
+    const STARTS: [(&str, DeniedBy); 4] = [
+        ("The user doesn't want to proceed with this tool use", DeniedBy::Person),
+        ("The user doesn't want to take this action", DeniedBy::Person),
+        ("Claude requested permissions", DeniedBy::Mode),
+        ("Permission to use ", DeniedBy::Unknown),
     ];
     // `touch in '/home/dev/x' needs approval. …`
-    let beginning: String = text.chars().take(400).collect();
-    STARTS.iter().any(|start| text.starts_with(start))
-        || [" needs approval", " requires approval", " require approval"].iter().any(|words| beginning.contains(words))
+    const NEEDS: [&str; 3] = [" needs approval", " requires approval", " require approval"];
+    // `Bash operation blocked by hook: …`, `PreToolUse:Bash hook error: …`
+    let named = text.strip_prefix("PreToolUse:").unwrap_or(text);
+    let behind = named.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_' || c == '-');
+    if behind.starts_with(" operation blocked by hook")
+        || text.starts_with("PreToolUse:") && behind.starts_with(" hook error: ")
+    {
+        return Some(DeniedBy::Hook);
+    }
+    let by = STARTS.iter().find(|(start, _)| text.starts_with(start)).map(|(_, by)| *by);
+    let beginning = || text.chars().take(400).collect::<String>();
+    by.or_else(|| NEEDS.iter().any(|words| beginning().contains(words)).then_some(DeniedBy::Mode))
 }
 
 /// Returns what `--output-format text` prints.

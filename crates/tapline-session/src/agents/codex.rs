@@ -16,7 +16,7 @@ pub(super) const PROFILE: Profile = Profile {
     no_models: &[],
     numbers_anew: true,
     subagent: None,
-    says_denied: |_| false,
+    denied_by: |_| None,
     resumes: &["resume", "fork"],
     notes: &[],
     names: NAMES,

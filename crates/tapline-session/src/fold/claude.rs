@@ -63,8 +63,8 @@ impl Fold {
             }
             Event::CompactBoundary(event) => out.notice(Level::Info, around::compacted(event)),
             Event::ControlRequest(event) => {
-                self.asks(event);
-                out.push(around::question(event));
+                let call = self.asks(event);
+                out.push(around::question(event, call));
             }
             Event::ToolProgress(event) => out.push(What::Progress(around::progress(event))),
 

@@ -13,7 +13,7 @@ use tapline_protocol::codex::{
     CodexUsage, Event, ITEM_KINDS, Item as WireItem, ItemEvent, StreamError, ThreadStarted, Todo, TurnCompleted, TurnFailed,
 };
 use tapline_protocol::totals::{RawUsage, Usage};
-use tapline_protocol::{Agent, Count, Number, Read, Value};
+use tapline_protocol::{Agent, Count, Number, Read, Tokens, Value};
 
 pub(crate) use part::Collected;
 pub use part::{CodexPart, ItemEntry, TurnCounts};
@@ -23,7 +23,7 @@ use super::side::Side;
 use super::turns::{NO_DETAIL, words_of};
 use super::{Fold, Ids, Steps, Turns};
 use crate::call::describe;
-use crate::ledger::TokenCounts;
+use crate::ledger::plausible;
 use crate::step::{
     Call, CallAnswer, CallEnd, CallStatus, Denial, Denied, Item, Level, Phase, Retry, Said, SessionInfo, Turn, What,
 };
@@ -32,20 +32,16 @@ use item::{answer_text, call_of, dropped_events, is_ok, merge};
 use log::Log;
 
 /// Codex counts tokens that are read from the cache or written to it as input, too. They are subtracted.
-impl From<&CodexUsage> for TokenCounts {
-    fn from(usage: &CodexUsage) -> Self {
-        Self {
-            input: usage
-                .input_tokens
-                .0
-                .saturating_sub(usage.cached_input_tokens.0)
-                .saturating_sub(usage.cache_write_input_tokens.0),
-            output: usage.output_tokens.0,
-            cache_read: usage.cached_input_tokens.0,
-            cache_write: usage.cache_write_input_tokens.0,
-            reasoning: usage.reasoning_output_tokens.0,
-        }
-    }
+fn tokens_of(usage: &CodexUsage) -> Tokens {
+    let (read, written) = (usage.cached_input_tokens.0, usage.cache_write_input_tokens.0);
+    plausible(Tokens {
+        input: usage.input_tokens.0.saturating_sub(read).saturating_sub(written),
+        output: usage.output_tokens.0,
+        cache_read: read,
+        cache_write_5m: written,
+        cache_write_1h: 0,
+        reasoning: usage.reasoning_output_tokens.0,
+    })
 }
 
 /// State of a Codex stream that a verdict needs.
@@ -168,13 +164,13 @@ impl Fold {
         let said = out.record.field("usage").filter(|usage| usage.with(counts) == Some(true));
         let usage = event.usage.as_ref().filter(|_| said.is_some());
         self.warn_of_figures(out);
-        let total = usage.map(|usage| TokenCounts::from(usage).plausible());
+        let total = usage.map(tokens_of);
         let used = self.ledger.thread_turn(self.sides.codex.thread.as_deref(), total);
         let counts = Usage {
             input_tokens: Count(used.input),
             output_tokens: Count(used.output),
             cache_read_input_tokens: Count(used.cache_read),
-            cache_creation_input_tokens: Count(used.cache_write),
+            cache_creation_input_tokens: Count(used.cache_write()),
             ..Usage::default()
         };
         let used = RawUsage { counts, others: Vec::new() };
@@ -229,7 +225,7 @@ impl Fold {
         self.turns.failure = self.sides.codex.failure();
         self.turns.count += 1;
         self.turns.failed += usize::from(turn.failed);
-        self.push_turn(Turn { category: self.turns.failure.as_ref().map(|(category, _)| *category), ..turn }, out);
+        self.push_turn(Turn { category: self.turns.failure.as_ref().map(|(category, _)| *category), ..turn }, false, out);
     }
 
     pub(super) fn stream_error(&mut self, event: &StreamError, out: &mut Steps<'_>) {
@@ -373,7 +369,8 @@ impl Fold {
                 is_error: !ok,
                 ended: merged.text("status").as_deref().and_then(CallEnd::of),
                 block: 0,
-                duration_ms: seen.and_then(|(call, _)| call.took(out.record)),
+                duration_ms: seen.as_ref().and_then(|(call, _)| call.took(out.record)),
+                denial: seen.and_then(|(call, _)| call.denial),
             }));
         }
     }

@@ -80,6 +80,9 @@ impl Fold {
             return None;
         }
         self.prompts.note(text, true);
-        Some(Step { line, at: None, arrived, parent: None, depth: 0, session_id: None, message: None, what: what() })
+        let mut step =
+            Step { line, at: None, arrived, parent: None, depth: 0, turn: 0, session_id: None, message: None, what: what() };
+        step.turn = self.turns.of(&step);
+        Some(step)
     }
 }

@@ -36,6 +36,11 @@ impl Refusals {
         }
     }
 
+    /// Returns whether a request is about this call.
+    pub(super) fn is_asked(&self, call: &str) -> bool {
+        self.asked.iter().any(|(_, asked)| asked == call)
+    }
+
     /// Notes that the host refused a request.
     pub(super) fn refuse(&mut self, request: &str) {
         if let Some((_, call)) = self.asked.iter().find(|(known, _)| known == request) {

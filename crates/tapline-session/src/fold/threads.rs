@@ -5,10 +5,10 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use foldhash::fast::RandomState;
-use tapline_protocol::{Moment, Record};
+use tapline_protocol::{Json, Moment, Record};
 
 use crate::recent::hash;
-use crate::step::{Call, CallAnswer};
+use crate::step::{Call, CallAnswer, Denial};
 
 /// How many calls are remembered after their result, because background sub-agents keep talking.
 const REMEMBERED: usize = 1 << 14;
@@ -33,6 +33,9 @@ pub(crate) struct Seen {
     pub(crate) title: String,
     pub(crate) done: Cow<'static, str>,
     pub(crate) line: u64,
+    /// The hash of its input.
+    input: u64,
+    pub(crate) denial: Option<Denial>,
     began: Option<Moment>,
     depth: usize,
     answered: bool,
@@ -94,10 +97,9 @@ impl Calls {
             return false;
         }
         let (name, title, Record { line, arrived: began, .. }) = (call.name.clone(), call.title.clone(), record);
-        self.seen.insert(
-            id.clone(),
-            Seen { name, title, done: call.done.clone(), line: *line, began: *began, depth, answered: false },
-        );
+        let (done, input) = (call.done.clone(), hash(call.input.as_ref().map(Json::as_str)));
+        let call = Seen { name, title, done, line: *line, input, denial: None, began: *began, depth, answered: false };
+        self.seen.insert(id.clone(), call);
         self.order.push_back(id.clone());
         self.forget();
         true
@@ -125,7 +127,7 @@ impl Calls {
         let old = self.old.get(&hash(id))?;
         let name = self.old_name(*old).to_owned();
         let (title, done, depth) = (String::new(), Cow::Borrowed(""), usize::from(old.depth));
-        Some((Seen { name, title, done, line: 0, began: None, depth, answered: true }, true))
+        Some((Seen { name, title, done, line: 0, input: 0, denial: None, began: None, depth, answered: true }, true))
     }
 
     /// Remembers a result whose call may still come.
@@ -151,6 +153,21 @@ impl Calls {
     /// Returns the results whose call never came.
     pub(crate) fn orphans(&self) -> impl Iterator<Item = (&str, u64)> {
         self.orphans.iter().map(|early| (early.answer.id.as_deref().unwrap_or("(none)"), early.line))
+    }
+
+    /// Notes why a call was denied.
+    pub(crate) fn deny(&mut self, id: &str, denial: &Denial) {
+        if let Some(call) = self.seen.get_mut(id) {
+            call.denial = Some(denial.clone());
+        }
+    }
+
+    /// Finds the call that a request is about which names none: the first of this tool with this input that waits for its result and of
+    /// which this is true.
+    pub(crate) fn like(&self, tool: &str, input: Option<&Json>, is_free: impl Fn(&str) -> bool) -> Option<String> {
+        let input = hash(input.map(Json::as_str));
+        let mut calls = self.pending().filter(|(id, call)| call.name == tool && call.input == input && is_free(id));
+        calls.next().map(|(id, _)| id.to_owned())
     }
 
     /// Returns whether this call waits for its result.

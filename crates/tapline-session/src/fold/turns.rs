@@ -3,10 +3,10 @@
 use tapline_protocol::{Json, Read as _};
 
 use super::refusals::of_own_rule;
-use super::{Fold, Steps};
+use super::{Fold, Steps, Turns};
 use crate::agents::asks_a_person;
 use crate::call::describe;
-use crate::step::{Denial, Denied, DeniedBy, SoFar, Turn, What};
+use crate::step::{Denial, Denied, DeniedBy, SoFar, Step, Turn, What};
 
 /// The text of a failure without one.
 pub(super) const NO_DETAIL: &str = "API error (no detail)";
@@ -14,6 +14,30 @@ pub(super) const NO_DETAIL: &str = "API error (no detail)";
 /// Returns the text of an error: a string, or an object's `message`.
 pub(super) fn words_of(error: &Json) -> Option<String> {
     error.with(String::read).flatten().or_else(|| error.text_of("message"))
+}
+
+impl Turns {
+    /// Returns the turn that a step belongs to. The main thread begins one; what comes behind its end still belongs to it.
+    pub(super) fn of(&mut self, step: &Step) -> usize {
+        let begins = |what: &What| {
+            matches!(
+                what,
+                What::Session(_)
+                    | What::Prompt { .. }
+                    | What::Text(_)
+                    | What::Thinking(_)
+                    | What::Call(_)
+                    | What::ServerCall(_)
+                    | What::Partial(_)
+            )
+        };
+        if let What::Turn(turn) = &step.what {
+            self.current = turn.index;
+        } else if step.parent.is_none() && begins(&step.what) {
+            self.current = self.count;
+        }
+        self.current
+    }
 }
 
 impl Fold {
@@ -55,14 +79,20 @@ impl Fold {
         let about = title.as_ref().map(|title| format!(": {title}")).unwrap_or_default();
         self.warnings.add("permission-denied", Some(out.record.line), format!("{tool} was not permitted{about}"));
         let answer_follows = self.calls.is_pending(id.as_ref());
+        if let Some(id) = &id {
+            self.calls.deny(id, &denial);
+        }
         out.push(What::Denied(Denied { id, name, title, message, denial, answer_follows }));
     }
 
-    /// Reports the end of a turn, with the totals of all turns.
-    pub(super) fn push_turn(&mut self, mut turn: Turn, out: &mut Steps<'_>) {
+    /// Reports the end of a turn, with the totals of all turns. One that is repeated took no time.
+    pub(super) fn push_turn(&mut self, mut turn: Turn, is_repeated: bool, out: &mut Steps<'_>) {
         let blemished = self.is_blemished();
         let turns = &mut self.turns;
         turn.elapsed_ms = turns.elapsed.end(out.record.arrived);
+        if let Some(ms) = turn.took_ms().filter(|_| !is_repeated) {
+            turns.duration_ms = Some((turns.duration_ms.unwrap_or(0.0) + ms).clamp(f64::MIN, f64::MAX));
+        }
         let count = if turns.all_num_turns > 0 { turns.all_num_turns } else { turns.count as u64 };
         turn.so_far = SoFar {
             turns: count,

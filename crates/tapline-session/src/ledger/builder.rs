@@ -1,15 +1,34 @@
 //! Builds a ledger while a stream is read, in bounded memory.
 
 use std::collections::BTreeMap;
+use std::ops::AddAssign;
 
-use super::{Basis, Ledger, ModelTotals, Pricing, SessionTotals, TokenCounts, add_costs, exact_dollars};
+use tapline_protocol::Tokens;
+
+use super::{Basis, Ledger, ModelTotals, Pricing, SessionTotals, add_costs, exact_dollars};
 use crate::recent::Recent;
+
+/// What requests used that no result counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Used {
+    pub(super) tokens: Tokens,
+    pub(super) searches: u64,
+}
+
+impl AddAssign for Used {
+    fn add_assign(&mut self, other: Self) {
+        self.tokens += other.tokens;
+        self.searches = self.searches.saturating_add(other.searches);
+    }
+}
 
 /// The usage of a message.
 pub(crate) struct MessageUsage<'m> {
     pub(crate) id: Option<&'m str>,
     pub(crate) model: Option<&'m str>,
-    pub(crate) counts: Option<TokenCounts>,
+    pub(crate) counts: Option<Tokens>,
+    /// Web searches that the API ran.
+    pub(crate) searches: u64,
 }
 
 /// The usage of a turn, and of its process so far, from its result.
@@ -17,7 +36,7 @@ pub(crate) struct ResultUsage {
     /// The cost of the process so far, in dollars.
     pub(crate) total_usd: Option<f64>,
     /// The tokens and web searches of the turn. `None` if there is no count.
-    pub(crate) turn: Option<(TokenCounts, u64)>,
+    pub(crate) turn: Option<(Tokens, u64)>,
     /// What the models used in the session so far.
     pub(crate) models: Option<ModelsUsage>,
     /// What they used since the last result of the process, or since it started.
@@ -90,8 +109,8 @@ pub(crate) struct LedgerBuilder {
     streamed: Recent,
     /// The unfinished message of each thread.
     open: BTreeMap<Option<String>, Open>,
-    from_deltas: BTreeMap<String, TokenCounts>,
-    from_messages: BTreeMap<String, TokenCounts>,
+    from_deltas: BTreeMap<String, Used>,
+    from_messages: BTreeMap<String, Used>,
     deltas: bool,
     /// Whether a message ended without a start, so that its input is unknown.
     unstarted: bool,
@@ -106,9 +125,9 @@ pub(crate) struct LedgerBuilder {
     /// Whether totals may contain what a session had used before the run.
     is_vague: bool,
     /// What the messages of each model had shown at the last result.
-    shown: BTreeMap<String, TokenCounts>,
+    shown: BTreeMap<String, Used>,
     /// Requests of turns that failed, for example because they were interrupted. The agent counts them nowhere.
-    uncounted: BTreeMap<String, TokenCounts>,
+    uncounted: BTreeMap<String, Used>,
     pricing: Option<Pricing>,
 }
 
@@ -125,7 +144,7 @@ struct Process {
     /// The totals by model, if a result had them.
     models: BTreeMap<String, ModelTotals>,
     /// What the models used, or the turns if no model is named.
-    tokens: TokenCounts,
+    tokens: Tokens,
     web_searches: u64,
     /// Whether the counts are complete: they are the totals by model, or nothing was used.
     whole: bool,
@@ -133,7 +152,7 @@ struct Process {
 
 impl Process {
     /// Adds what one turn used.
-    fn add_turn(&mut self, tokens: TokenCounts, web_searches: u64) {
+    fn add_turn(&mut self, tokens: Tokens, web_searches: u64) {
         if self.models.is_empty() {
             self.tokens += tokens;
             self.web_searches = self.web_searches.saturating_add(web_searches);
@@ -195,7 +214,7 @@ struct Totals {
     with_cost: usize,
     whole: usize,
     cost: f64,
-    tokens: TokenCounts,
+    tokens: Tokens,
     web_searches: u64,
 }
 
@@ -234,7 +253,7 @@ impl Totals {
 #[derive(Debug)]
 struct Open {
     model: String,
-    counts: TokenCounts,
+    used: Used,
     started: bool,
     ended: bool,
 }
@@ -246,9 +265,9 @@ impl LedgerBuilder {
     }
 
     /// Returns what the messages of each model show so far.
-    fn shown(&self) -> BTreeMap<String, TokenCounts> {
+    fn shown(&self) -> BTreeMap<String, Used> {
         let mut shown = self.from_messages.clone();
-        let open = self.open.values().map(|open| (&open.model, &open.counts));
+        let open = self.open.values().map(|open| (&open.model, &open.used));
         for (model, counts) in self.from_deltas.iter().chain(open) {
             *shown.entry(model.clone()).or_default() += *counts;
         }
@@ -259,8 +278,10 @@ impl LedgerBuilder {
     fn note_uncounted(&mut self, counts_nothing: bool) {
         let shown = self.shown();
         for (model, now) in shown.iter().filter(|_| counts_nothing) {
-            let more = now.without(self.shown.get(model).copied().unwrap_or_default());
-            if more.total() > 0 {
+            let before = self.shown.get(model).copied().unwrap_or_default();
+            let (tokens, searches) = (now.tokens.without(before.tokens), now.searches.saturating_sub(before.searches));
+            let more = Used { tokens, searches };
+            if more.tokens.total() > 0 {
                 *self.uncounted.entry(model.clone()).or_default() += more;
             }
         }
@@ -279,7 +300,8 @@ impl LedgerBuilder {
     fn shows_less_than(&self, so_far: &ModelsUsage, of_turn: u64) -> bool {
         let (mut shown, mut said) = (0_u64, 0_u64);
         for (model, totals) in &so_far.models {
-            let of_model = [&self.from_messages, &self.from_deltas].map(|sums| sums.get(model).map_or(0, TokenCounts::prompt));
+            let of_model =
+                [&self.from_messages, &self.from_deltas].map(|sums| sums.get(model).map_or(0, |used| used.tokens.prompt()));
             let of_model = of_model[0].saturating_add(of_model[1]);
             // Of some models the stream shows no request.
             if of_model > 0 {
@@ -371,8 +393,8 @@ impl LedgerBuilder {
         }
         self.since_result = true;
         if id.is_empty() || !self.streamed.contains(id) {
-            let counts = TokenCounts { output: 0, reasoning: 0, ..counts };
-            *self.from_messages.entry(model.to_owned()).or_default() += counts;
+            let used = Used { tokens: Tokens { output: 0, reasoning: 0, ..counts }, searches: message.searches };
+            *self.from_messages.entry(model.to_owned()).or_default() += used;
         }
     }
 
@@ -383,22 +405,22 @@ impl LedgerBuilder {
         if let Some(id) = message.id {
             self.streamed.insert(id);
         }
-        let counts = TokenCounts { output: 0, reasoning: 0, ..message.counts.unwrap_or_default() };
-        let model = message.model.unwrap_or(UNNAMED).to_owned();
-        self.open.insert(thread.cloned(), Open { model, counts, started: true, ended: false });
+        let tokens = Tokens { output: 0, reasoning: 0, ..message.counts.unwrap_or_default() };
+        let (model, used) = (message.model.unwrap_or(UNNAMED).to_owned(), Used { tokens, searches: message.searches });
+        self.open.insert(thread.cloned(), Open { model, used, started: true, ended: false });
     }
 
     /// Notes the final counts of an unfinished message.
-    pub(crate) fn message_delta(&mut self, thread: Option<&String>, last: TokenCounts) {
+    pub(crate) fn message_delta(&mut self, thread: Option<&String>, last: Tokens, searches: u64) {
         self.deltas = true;
-        let fresh = || Open { model: UNNAMED.to_owned(), counts: TokenCounts::default(), started: false, ended: false };
+        let fresh = || Open { model: UNNAMED.to_owned(), used: Used::default(), started: false, ended: false };
         let open = self.open.entry(thread.cloned()).or_insert_with(fresh);
         open.ended = true;
-        open.counts.output = last.output;
-        open.counts.reasoning = last.reasoning;
-        open.counts.input = open.counts.input.max(last.input);
-        open.counts.cache_read = open.counts.cache_read.max(last.cache_read);
-        open.counts.cache_write = open.counts.cache_write.max(last.cache_write);
+        let Used { tokens, searches: so_far } = &mut open.used;
+        (tokens.output, tokens.reasoning) = (last.output, last.reasoning);
+        (tokens.input, tokens.cache_read) = (tokens.input.max(last.input), tokens.cache_read.max(last.cache_read));
+        tokens.raise_cache_write(last.cache_write());
+        *so_far = searches.max(*so_far);
     }
 
     /// Ends an unfinished message, or drops it because the next one of its thread begins.
@@ -406,7 +428,7 @@ impl LedgerBuilder {
         if let Some(open) = self.open.remove(&thread.cloned()) {
             self.unstarted |= !open.started;
             let sums = if open.ended { &mut self.from_deltas } else { &mut self.from_messages };
-            *sums.entry(open.model).or_default() += open.counts;
+            *sums.entry(open.model).or_default() += open.used;
         }
     }
 
@@ -426,11 +448,11 @@ impl LedgerBuilder {
     }
 
     /// Ends a turn in a thread, with the thread's total so far if it is known. Returns what the turn used.
-    pub(crate) fn thread_turn(&mut self, thread: Option<&str>, used: Option<TokenCounts>) -> TokenCounts {
+    pub(crate) fn thread_turn(&mut self, thread: Option<&str>, used: Option<Tokens>) -> Tokens {
         self.results = true;
         let Some(now) = used else {
             self.since_result = true;
-            return TokenCounts::default();
+            return Tokens::default();
         };
         self.counted = true;
         self.since_result = false;
@@ -484,10 +506,11 @@ impl LedgerBuilder {
             return self.told_by_results(ledger);
         }
         let mut ledger = Ledger::default();
-        let open = self.open.values().map(|open| (&open.model, open.counts));
-        let sums = self.from_deltas.iter().chain(&self.from_messages).map(|(model, counts)| (model, *counts));
-        for (model, tokens) in sums.chain(open) {
-            let cost_usd = self.pricing.and_then(|price| price(model, &tokens));
+        let open = self.open.values().map(|open| (&open.model, &open.used));
+        for (model, Used { tokens, searches }) in self.from_deltas.iter().chain(&self.from_messages).chain(open) {
+            let (tokens, searches) = (*tokens, *searches);
+            let cost_usd = self.pricing.and_then(|price| price(model, &tokens, searches));
+            ledger.web_searches = ledger.web_searches.saturating_add(searches);
             *ledger.by_model.entry(model.clone()).or_default() += ModelTotals { tokens, cost_usd };
             ledger.tokens += tokens;
             ledger.cost_usd = add_costs(ledger.cost_usd, cost_usd);
@@ -530,7 +553,7 @@ mod tests {
         let mut builder = LedgerBuilder::default();
         let sessions = u32::try_from(PROCESSES).unwrap() + 1_000;
         for session in 0..sessions {
-            let turn = Some((TokenCounts { input: 2, ..TokenCounts::default() }, 0));
+            let turn = Some((Tokens { input: 2, ..Tokens::default() }, 0));
             let used =
                 ResultUsage { total_usd: Some(0.5), turn, models: None, since_last: None, is_resumed: false, is_failed: false };
             builder.result(used, Some(&session.to_string()), false);

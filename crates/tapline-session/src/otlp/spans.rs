@@ -7,13 +7,12 @@ mod messages;
 
 use std::collections::HashMap;
 
-use tapline_protocol::{Agent, Moment};
+use tapline_protocol::{Agent, Moment, Tokens};
 
 use super::content::{Clean, Parts};
 use super::provider;
 use super::span::{AgentSpan, AttributeValue, Operation, SpanKind, span_id, trace_id};
 use crate::agents::profile;
-use crate::ledger::TokenCounts;
 use crate::recent::Recent;
 use crate::step::{SessionInfo, Step, Turn, What};
 use crate::time::parse_moment;
@@ -70,7 +69,7 @@ pub struct Spans {
     turn: Option<OpenTurn>,
     turns: u64,
     /// What all turns of this run so far used.
-    used: TokenCounts,
+    used: Tokens,
     cost: Cost,
     seen: Recent,
     ready: Vec<AgentSpan>,
@@ -108,7 +107,7 @@ struct OpenTurn {
     /// Whether its span was told before a step said that it is over.
     is_told: bool,
     /// What its messages used, as far as they say it.
-    used: TokenCounts,
+    used: Tokens,
     /// Whether a message did not say it.
     is_vague: bool,
     prompt: Parts,
@@ -126,7 +125,7 @@ impl OpenTurn {
             is_prompted: false,
             retries: 0,
             is_told: false,
-            used: TokenCounts::default(),
+            used: Tokens::default(),
             is_vague: false,
             prompt: Parts::default(),
             said: None,
@@ -179,7 +178,7 @@ impl Spans {
         }
         self.run = None;
         // Each recording counts from zero.
-        (self.used, self.goes_on, self.has_total) = (TokenCounts::default(), false, false);
+        (self.used, self.goes_on, self.has_total) = (Tokens::default(), false, false);
         self.cost.begin_run();
     }
 
@@ -273,6 +272,11 @@ impl Spans {
             let (within, error) = ((turn.start, end), failed.then(|| "error".to_owned()));
             self.emit_turn(&key, within, attributes, error, None);
         }
+    }
+
+    /// Notes what the run cost in all: no turn says it of requests that no result counts.
+    pub fn note_cost(&mut self, usd: Option<f64>) {
+        self.cost.note(usd, true);
     }
 
     /// Ends everything that is open, and the session: with the class of its error, if it failed.

@@ -45,9 +45,8 @@ pub fn digest(report: &Report, failed_for: Option<&str>, denied: &[String], advi
             row(name, inline(value));
         }
     }
-    if let Some(ms) = report.run.duration_ms {
-        #[expect(clippy::cast_precision_loss, reason = "nobody waits that long")]
-        row("time", duration(ms as f64));
+    if let Some(ms) = report.took_ms() {
+        row("time", duration(ms));
     }
     if report.run.attempts > 1 {
         row("attempts", report.run.attempts.to_string());

@@ -8,7 +8,6 @@ use serde::Serialize;
 use tapline_protocol::{Agent, Json, Record, without_lone_surrogates};
 
 use crate::agents::profile;
-use crate::ledger::TokenCounts;
 use crate::report::Report;
 use crate::step::{Step, Turn, What};
 use crate::verdict::{Category, Outcome};
@@ -166,7 +165,7 @@ struct DocumentUsage {
 
 impl<'r> Document<'r> {
     fn of(report: &'r Report, failure: Option<Failure>) -> Self {
-        let TokenCounts { input, output, cache_read, cache_write, .. } = report.ledger.tokens;
+        let tokens = report.ledger.tokens;
         Self {
             kind: "result",
             subtype: if failure.is_some() { "error_during_execution" } else { "success" },
@@ -176,10 +175,10 @@ impl<'r> Document<'r> {
             session_id: report.session.id.as_deref(),
             total_cost_usd: report.ledger.cost_usd,
             usage: DocumentUsage {
-                input_tokens: input,
-                output_tokens: output,
-                cache_creation_input_tokens: cache_write,
-                cache_read_input_tokens: cache_read,
+                input_tokens: tokens.input,
+                output_tokens: tokens.output,
+                cache_creation_input_tokens: tokens.cache_write(),
+                cache_read_input_tokens: tokens.cache_read,
             },
             structured_output: report.structured.as_ref(),
             is_error: failure.is_none().then_some(false),

@@ -219,7 +219,7 @@ pub fn render_summary(report: &Report, summary: &Summary, style: Style, width: O
                 grouped(t.input),
                 grouped(t.output),
                 grouped(t.cache_read),
-                grouped(t.cache_write)
+                grouped(t.cache_write())
             ),
         );
     }

@@ -419,7 +419,9 @@ impl Terminal {
         }
         let line = turn_line(turn, self.style());
         out += self.gap();
-        let took = self.column.took(turn.elapsed_ms).map(|took| format!(" · took {took}")).unwrap_or_default();
+        // Without a count of the agent's own, the line of the first turn has it already.
+        let elapsed = turn.elapsed_ms.filter(|_| turn.index > 0 || turn.duration_ms.is_some());
+        let took = self.column.took(elapsed).map(|took| format!(" · took {took}")).unwrap_or_default();
         out += &fitted(&format!("{}{took}\n", line.trim_end()), self.width());
         self.dirty = true;
         self.told = Some(line);

@@ -126,7 +126,8 @@ fn follow(value: Value<'_>, path: &[Part<'_>], found: &mut Vec<String>) -> Resul
         items.clone().nth(items.count().checked_sub(from_end)?)
     };
     let next = match part {
-        Part::Key(key) => match (value.get(key), value.entries()) {
+        // What an agent says beside the report's own keys is below `own`.
+        Part::Key(key) => match (value.get(key).or_else(|| value.get("own")?.get(key)), value.entries()) {
             (None, Some(entries)) => {
                 let known = entries.map(|(key, _)| key.into_owned()).collect();
                 return Err(GetError::NoKey { key: (*key).to_owned(), known, meant: None });

@@ -24,10 +24,10 @@ const SHAPE: &str = r#"{
 "turns": [{"index": 0, "subtype": "", "is_error": true, "result": "", "errors": "*", "stop_reason": "", "terminal_reason": "",
   "api_error_status": 0, "num_turns": 0, "duration_ms": 0, "duration_api_ms": 0, "permission_denials": ["*"], "structured_output": "*",
   "deferred_tool_use": "*", "uuid": "", "origin": "*", "error": "*", "failed": true, "usage": "*", "total_cost_usd": 0, "model_usage": "*",
-  "cost_usd": 0, "elapsed_ms": 0}],
-"ledger": {"cost_usd": 0, "tokens": {"input": 0, "output": 0, "cache_read": 0, "cache_write": 0, "reasoning": 0}, "web_searches": 0,
+  "cost_usd": 0, "elapsed_ms": 0, "own": "*"}],
+"ledger": {"cost_usd": 0, "tokens": {"input": 0, "output": 0, "cache_read": 0, "cache_write": 0, "cache_write_1h": 0, "reasoning": 0}, "web_searches": 0,
   "exact": true, "by_model": "*", "basis": "", "at_least": true,
-  "session": {"cost_usd": 0, "tokens": {"input": 0, "output": 0, "cache_read": 0, "cache_write": 0, "reasoning": 0}, "exact": true}},
+  "session": {"cost_usd": 0, "tokens": {"input": 0, "output": 0, "cache_read": 0, "cache_write": 0, "cache_write_1h": 0, "reasoning": 0}, "exact": true}},
 "retries": [{"attempt": 0, "max": 0, "delay_ms": 0, "status": 0, "error": ""}], "rate_limit": "*", "rate_limit_events": 0,
 "tasks": [{"id": "", "status": "", "terminal": true, "description": "", "type": "", "duration_ms": 0}],
 "hooks": [{"id": "", "name": "", "event": "", "outcome": "", "exit_code": 0}], "assistant_errors": [""],
@@ -60,10 +60,18 @@ fn follow(mut value: Value<'_>, parts: &[Part<'_>]) -> Result<(), GetError> {
         }
         let before = written(&parts[..at]);
         value = match (part, value.kind()) {
-            (Part::Key(key), Kind::Object) => value.get(key).ok_or_else(|| {
-                let known = value.entries().into_iter().flatten().map(|(key, _)| key.into_owned()).collect();
-                GetError::NoKey { key: (*key).to_owned(), known, meant: meant(parts) }
-            })?,
+            (Part::Key(key), Kind::Object) => match value.get(key) {
+                Some(value) => value,
+                None => {
+                    let meant = meant(parts);
+                    if meant.is_none() && value.get("own").is_some() {
+                        // The agent may have it.
+                        return Ok(());
+                    }
+                    let known = value.entries().into_iter().flatten().map(|(key, _)| key.into_owned()).collect();
+                    return Err(GetError::NoKey { key: (*key).to_owned(), known, meant });
+                }
+            },
             (Part::Key(_), Kind::Array) => {
                 let rest = written(&parts[at..]);
                 return Err(GetError::List { meant: format!("{before}[].{rest}"), path: before });

@@ -1,8 +1,11 @@
 //! The message of the model that a step is a part of.
 
 use serde::{Deserialize, Serialize};
+use tapline_protocol::totals::Usage;
+use tapline_protocol::{Json, Read as _, Tokens};
 
 use super::What;
+use crate::ledger::plausible;
 
 /// What is known of a message of the model beside its id. Each of its blocks is a step, and each of these has all of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -12,28 +15,23 @@ pub struct MessageInfo {
     /// The model that wrote it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// The API's id of the request that it answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request: Option<String>,
     /// Why it ended; `None` if it had not ended when the agent wrote this block.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_reason: Option<String>,
-    /// Its tokens. All blocks of a message repeat them, and the output is what was written so far: do not add them up, the ledger
-    /// has the sums.
+    /// What it used, as the agent writes it. All blocks of a message repeat it, and the output is what was written so far: do not add it up, the
+    /// ledger has the sums.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub usage: Option<MessageUsage>,
+    pub usage: Option<Json>,
 }
 
-/// The tokens of a message, by the names that the API gives them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-#[non_exhaustive]
-pub struct MessageUsage {
-    /// Input that was not cached.
-    pub input_tokens: u64,
-    /// Output that was written so far.
-    pub output_tokens: u64,
-    /// Read from the cache.
-    pub cache_read_input_tokens: u64,
-    /// Written to the cache.
-    pub cache_creation_input_tokens: u64,
+impl MessageInfo {
+    /// Returns its tokens, as far as they can be true.
+    pub fn tokens(&self) -> Option<Tokens> {
+        self.usage.as_ref()?.with(Usage::read).flatten().map(|usage| plausible(usage.tokens()))
+    }
 }
 
 impl What {

@@ -18,6 +18,8 @@ struct Place {
     parent: Option<String>,
     #[serde(default)]
     depth: usize,
+    #[serde(default)]
+    turn: usize,
     session_id: Option<String>,
     step: String,
 }
@@ -36,14 +38,14 @@ struct Plain {
 impl<'de> Deserialize<'de> for Step {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let json = Json::deserialize(deserializer)?;
-        let Place { line, arrived, at, parent, depth, session_id, step } =
+        let Place { line, arrived, at, parent, depth, turn, session_id, step } =
             serde_json::from_str(json.as_str()).map_err(D::Error::custom)?;
         let what = what(step, &json).map_err(D::Error::custom)?;
         let is_block = what.is_of_message();
         let message: MessageInfo =
             if is_block { serde_json::from_str(json.as_str()).unwrap_or_default() } else { MessageInfo::default() };
         let message = (message != MessageInfo::default()).then(|| Box::new(message));
-        Ok(Self { line, at, arrived, parent, depth, session_id, what, message })
+        Ok(Self { line, at, arrived, parent, depth, turn, session_id, what, message })
     }
 }
 

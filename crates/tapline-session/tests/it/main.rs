@@ -52,6 +52,8 @@ mod signals;
 #[cfg(test)]
 mod snapshots;
 #[cfg(test)]
+mod step_ids;
+#[cfg(test)]
 mod times;
 #[cfg(test)]
 mod uncounted_requests;

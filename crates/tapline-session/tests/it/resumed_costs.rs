@@ -2,7 +2,7 @@
 //! has both.
 
 use tapline_protocol::{Agent, Reader};
-use tapline_session::{Ending, Fold, Ledger, SessionTotals, TokenCounts};
+use tapline_session::{Ending, Fold, Ledger, SessionTotals, Tokens};
 use tapline_testkit::fixture;
 
 fn ledger(agent: Agent, stream: &str, resumes: bool, before: Option<SessionTotals>) -> Ledger {
@@ -54,7 +54,10 @@ fn codex_is_told_what_the_session_had_used_before() {
     let second = codex("resume", Some(first.so_far()));
     assert_eq!((second.tokens.output, second.tokens.input, second.exact), (402, 4_001, true));
     let third = codex("resume-2", Some(second.so_far()));
-    assert_eq!(third.tokens, TokenCounts { input: 6_001, output: 602, cache_read: 60_003, cache_write: 12_004, reasoning: 0 });
+    assert_eq!(
+        third.tokens,
+        Tokens { input: 6_001, output: 602, cache_read: 60_003, cache_write_5m: 12_004, ..Tokens::default() }
+    );
     assert_eq!(third.so_far().tokens, first.tokens + second.tokens + third.tokens);
     assert_eq!(third.so_far(), third.session.expect("it resumed a session"));
 }
@@ -64,7 +67,7 @@ fn a_run_that_resumes_is_not_exact_if_the_earlier_use_is_not_known() {
     let alone = ledger(Agent::Codex, "codex-fork/resume", true, None);
     assert_eq!((alone.tokens.output, alone.exact, alone.session), (1_008, false, None));
     // More than the thread has used now cannot be what it had used before.
-    let wrong = SessionTotals { tokens: TokenCounts { output: 9_999, ..TokenCounts::default() }, ..SessionTotals::default() };
+    let wrong = SessionTotals { tokens: Tokens { output: 9_999, ..Tokens::default() }, ..SessionTotals::default() };
     let alone = ledger(Agent::Codex, "codex-fork/resume", true, Some(wrong));
     assert_eq!((alone.tokens.output, alone.exact, alone.session), (1_008, false, None));
 }

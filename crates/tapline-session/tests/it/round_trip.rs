@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use tapline_protocol::InputFormat;
 use tapline_session::render::{RenderAs, Status, TerminalOptions, Times};
 use tapline_session::{
-    Advice, Basis, Category, Collector, Ending, ExitClass, Ledger, ModelTotals, Outcome, Report, Run, Step, TokenCounts,
-    Verdict, Warning, What,
+    Advice, Basis, Category, Collector, Ending, ExitClass, Ledger, ModelTotals, Outcome, Report, Run, Step, Tokens, Verdict,
+    Warning, What,
 };
 use tapline_testkit::{fixture, fixtures, root};
 
@@ -253,13 +253,10 @@ fn dollars() -> impl Strategy<Value = f64> {
     POSITIVE | NEGATIVE | NORMAL | SUBNORMAL | ZERO
 }
 
-fn tokens() -> impl Strategy<Value = TokenCounts> {
-    any::<[u64; 5]>().prop_map(|[input, output, cache_read, cache_write, reasoning]| TokenCounts {
-        input,
-        output,
-        cache_read,
-        cache_write,
-        reasoning,
+fn tokens() -> impl Strategy<Value = Tokens> {
+    any::<[u32; 6]>().prop_map(|counts| {
+        let [input, output, cache_read, short, long, reasoning] = counts.map(u64::from);
+        Tokens { input, output, cache_read, cache_write_5m: short, cache_write_1h: long, reasoning }
     })
 }
 

@@ -287,7 +287,7 @@ fn pages_have_the_durations_of_calls_and_turns() {
     let html = show(&told, RenderAs::Html);
     assert!(html.contains("<code>cargo test</code></span> <span class=took>12.4s</span></summary>"), "{html}");
     assert!(html.contains("task completed: look <span class=took>1m06.5s</span></div>"), "{html}");
-    assert!(html.contains("</span> turn 1 · 1m 20s"), "{html}");
+    assert!(html.contains("</span> turn 1 · 700 ms"), "{html}");
     let without = claude_without_times();
     for page in [show(&without, RenderAs::Markdown), show(&without, RenderAs::Html)] {
         assert!(!page.contains("class=took") && !page.contains("12.4s"), "{page}");

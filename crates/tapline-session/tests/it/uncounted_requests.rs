@@ -2,7 +2,7 @@
 //! least what they cost, never nothing.
 
 use tapline_protocol::Reader;
-use tapline_session::{Basis, Fold, Ledger, TokenCounts};
+use tapline_session::{Basis, Fold, Ledger, Tokens};
 
 const MESSAGE: &str = r#"{"type":"assistant","session_id":"s","message":{"id":"ID","model":"opus","content":[],"usage":{"input_tokens":1000,"output_tokens":1}}}"#;
 
@@ -20,8 +20,8 @@ fn result(is_error: bool, tokens: u64, usd: f64) -> String {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "the counts are small")]
-fn a_cent_a_thousand(model: &str, tokens: &TokenCounts) -> Option<f64> {
-    (model == "opus").then(|| tokens.total() as f64 * 1e-5)
+fn a_cent_a_thousand(model: &str, tokens: &Tokens, searches: u64) -> Option<f64> {
+    (model == "opus").then(|| tokens.total() as f64 * 1e-5 + searches as f64)
 }
 
 fn ledger(lines: &[String], priced: bool) -> Ledger {
@@ -70,6 +70,16 @@ fn a_run_without_a_result_costs_at_least_what_its_requests_cost() {
     let killed = ledger(&[message("m1"), message("m2")], true);
     assert_eq!((killed.cost_usd, killed.at_least, killed.exact, killed.basis), (Some(0.02), true, false, Basis::Messages));
     assert_eq!(ledger(&[message("m1")], false).cost_usd, None);
+}
+
+#[test]
+fn web_searches_cost_what_they_cost() {
+    let searched =
+        message("m1").replace(r#""output_tokens":1"#, r#""output_tokens":1,"server_tool_use":{"web_search_requests":2}"#);
+    for lines in [vec![searched.clone()], vec![searched, result(true, 0, 0.0)]] {
+        let ledger = ledger(&lines, true);
+        assert_eq!((ledger.cost_usd, ledger.web_searches), (Some(2.01), 2));
+    }
 }
 
 #[test]

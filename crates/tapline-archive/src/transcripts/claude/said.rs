@@ -107,7 +107,7 @@ fn user(envelope: &Envelope<'_>, line: Value<'_>, context: &mut Context, each: E
 
 fn prompt(said: Cow<'_, str>, envelope: &Envelope<'_>, line: Value<'_>, context: &mut Context, each: Each<'_>) {
     // A summary looks like a prompt, but the model wrote it. Other such lines are the program's own words.
-    let is_summary = line.get("isCompactSummary").and_then(Value::as_bool) == Some(true);
+    let is_summary = ["isCompactSummary", "isSynthetic"].iter().any(|key| line.get(key).and_then(Value::as_bool) == Some(true));
     if envelope.meta && !is_summary {
         return;
     }

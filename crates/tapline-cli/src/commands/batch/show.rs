@@ -279,7 +279,7 @@ impl Show {
         let runs = (result.attempts > 1).then(|| format!("{} runs", result.attempts));
         let took = result.duration_ms.map(short_duration);
         let worker = result.worker.iter().map(|worker| format!("worker {worker}"));
-        let parts = result.cost_usd.map(dollars).into_iter().chain(took).chain(runs).chain(worker).chain(kept);
+        let parts = result.cost().into_iter().chain(took).chain(runs).chain(worker).chain(kept);
         for part in parts {
             let _ = write!(line, "{dim} · {}{reset}", plain(&part));
         }

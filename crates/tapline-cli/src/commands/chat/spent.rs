@@ -1,20 +1,20 @@
 //! What one turn of a chat used. The agent's own figures are for the whole process.
 
-use tapline_session::TokenCounts;
+use tapline_protocol::Tokens;
 use tapline_session::step::Turn;
 use tapline_session::text::{dollars, short_count};
 
 /// What the session has used so far.
 #[derive(Debug)]
 pub(super) struct Spent {
-    before: TokenCounts,
+    before: Tokens,
     /// Whether an earlier session goes on. Its figures may contain what it used before.
     resumed: bool,
 }
 
 impl Spent {
     pub(super) fn new(resumed: bool) -> Self {
-        Self { before: TokenCounts::default(), resumed }
+        Self { before: Tokens::default(), resumed }
     }
 
     /// Returns what this turn used, if it is known.
@@ -25,9 +25,9 @@ impl Spent {
             return None;
         }
         // Each process counts anew.
-        let before = if turn.index == 0 { TokenCounts::default() } else { before };
+        let before = if turn.index == 0 { Tokens::default() } else { before };
         let cost = turn.cost_usd.map(dollars);
-        let took = |count: fn(&TokenCounts) -> u64| count(&now.tokens).saturating_sub(count(&before));
+        let took = |count: fn(&Tokens) -> u64| count(&now.tokens).saturating_sub(count(&before));
         let (read, written) = (took(|tokens| tokens.input), took(|tokens| tokens.output));
         let tokens = (read + written > 0).then(|| format!("{} in · {} out", short_count(read), short_count(written)));
         let parts: Vec<String> = cost.into_iter().chain(tokens).collect();

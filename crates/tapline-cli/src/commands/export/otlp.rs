@@ -121,7 +121,12 @@ impl Sending {
             self.send(spans, sent)?;
         }
         // How a transcript ends, its steps say.
-        Ok(if Recording::is_one(path) { source.finish().summary.verdict.error_class() } else { None })
+        if !Recording::is_one(path) {
+            return Ok(None);
+        }
+        let summary = source.finish().summary;
+        spans.note_cost(summary.ledger.cost_usd);
+        Ok(summary.verdict.error_class())
     }
 
     fn send(&mut self, spans: &mut Spans, sent: &mut HashSet<[u8; 8]>) -> Result<(), OtlpError> {

@@ -9,7 +9,7 @@ use tapline_recording::attempt_folder;
 use tapline_runner::{Agent, Conclusion, Running, StartError, StopReason, Update, report, report_not_started};
 use tapline_session::policy::{PolicyChecker, Violation};
 use tapline_session::text::with_causes;
-use tapline_session::{Category, Clock, Collector, Fold, Outcome, Report, Run as RunFacts, Summary, Warning, What};
+use tapline_session::{Category, Clock, Collector, Fold, Outcome, Report, Run as RunFacts, Summary, Warning, What, took_ms};
 
 use super::NOT_TAKEN;
 use super::prepare::Plan;
@@ -21,7 +21,7 @@ use crate::args::run::{Run, RunFormat};
 use crate::commands::check::doubts_of;
 use crate::commands::guard_program;
 use crate::push::Asks;
-use crate::{clock, errors, exit, store};
+use crate::{errors, exit, store};
 
 /// How many broken rules of one line are listed.
 const TOLD: usize = 5;
@@ -300,7 +300,7 @@ impl Attempt<'_> {
             }
             clean => (report(collector, &conclusion, run), clean.map(|(_, report)| report)),
         };
-        clock::measure(&mut summary, report.run.duration_ms);
+        summary.duration_ms = took_ms(summary.duration_ms, &summary.verdict, &report.run);
         if let Some(clock) = conclusion.ending.stopped.and_then(|reason| show.clock(reason)) {
             let reports = std::iter::once(&mut report).chain(&mut told_report).map(|report| &mut report.verdict);
             for verdict in reports.chain([&mut summary.verdict]) {

@@ -115,6 +115,9 @@ pub(super) async fn conclude(
         if let Some(advice) = advice.or_else(|| advise(told, args)) {
             show.note(&advice);
         }
+    } else if let Some(advice) = wrong_input {
+        // An agent may answer although nothing was passed on to it.
+        show.note(advice);
     }
     if report.run.attempts > 1 {
         let how = if failure.is_some() { "failed" } else { "succeeded" };

@@ -215,8 +215,8 @@ pub(in crate::fold) fn compacted(event: &CompactBoundary) -> String {
     format!("the conversation was compacted{tokens}")
 }
 
-/// Returns the step for a request to the host. It is shown because the agent waits for the answer.
-pub(in crate::fold) fn question(event: &ControlRequest) -> What {
+/// Returns the step for a request to the host about a call. It is shown because the agent waits for the answer.
+pub(in crate::fold) fn question(event: &ControlRequest, call: Option<String>) -> What {
     let Some(request) = &event.request else {
         return What::Quiet { kind: "control_request".to_owned(), detail: None };
     };
@@ -236,7 +236,7 @@ pub(in crate::fold) fn question(event: &ControlRequest) -> What {
             about: Some(about),
             tool: ask.and_then(|ask| ask.tool_name.clone()),
             input: ask.and_then(|ask| ask.input.clone()),
-            tool_use_id: ask.and_then(|ask| ask.tool_use_id.clone()),
+            tool_use_id: call.filter(|_| ask.is_some()),
         }),
         None => What::Quiet { kind: "control_request".to_owned(), detail: Some(request.subtype().to_owned()) },
     }

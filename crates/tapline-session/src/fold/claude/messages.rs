@@ -8,15 +8,15 @@ use tapline_protocol::claude::system::{ModelRefusal, PermissionDenied};
 use tapline_protocol::{Agent, Envelope, Json, Kind, Record, Value};
 
 use super::usage;
-use crate::agents::{asks_a_person, says_denied};
+use crate::agents::{asks_a_person, denied_by_words};
 use crate::call::describe;
 use crate::fold::threads::Early;
 use crate::fold::{Fold, Steps};
 use crate::ledger::SYNTHETIC;
 use crate::recent::hash;
 use crate::step::{
-    Call, CallAnswer, CallEnd, CallStatus, DeltaKind, Denial, DeniedBy, Level, MessageInfo, MessageUsage, Partial, Said,
-    ServerAnswer, ServerCall, Step, What,
+    Call, CallAnswer, CallEnd, CallStatus, DeltaKind, Denial, DeniedBy, Level, MessageInfo, Partial, Said, ServerAnswer,
+    ServerCall, Step, What,
 };
 
 /// How much of an unfinished message is kept.
@@ -43,7 +43,7 @@ impl Fold {
         self.sides.claude.facts.error_type = event.api_error_type.clone().or(self.sides.claude.facts.error_type.take());
         self.sides.claude.requested |= event.model().is_none_or(|model| model != SYNTHETIC);
         if let Some(message) = &event.message {
-            self.warn_of_request(message.usage.as_ref(), out);
+            self.warn_of_request(message.usage.as_deref(), out);
             self.ledger.message(&usage::of_message(message));
             if out.is_main() && message.stop_reason.is_some() {
                 self.turns.stop_reason.clone_from(&message.stop_reason);
@@ -168,7 +168,7 @@ impl Fold {
             let by = if self.refusals.is_refused(id) {
                 Some(DeniedBy::Host)
             } else {
-                (!is_decided && says_denied(Agent::Claude, &text)).then_some(DeniedBy::Unknown)
+                denied_by_words(Agent::Claude, &text).filter(|_| !is_decided)
             };
             if let Some(by) = by {
                 self.deny(Some(id.clone()), None, None, None, Denial { by, reason: Some(text.clone()) }, out);
@@ -193,6 +193,7 @@ impl Fold {
             done: None,
             status,
             ended: end_of(meta, &text),
+            denial: None,
             text,
             is_error,
             block: index,
@@ -211,6 +212,7 @@ impl Fold {
         self.asked.refused |= status != CallStatus::Ok && asks_a_person(&call.name);
         answer.name = Some(call.name);
         answer.title = Some(call.title);
+        answer.denial = call.denial;
         answer.done = Some(call.done);
         out.push(What::Answer(answer));
     }
@@ -262,18 +264,22 @@ impl Fold {
         }
     }
 
-    /// Notes which call a request of the agent is about.
-    pub(in crate::fold) fn asks(&mut self, event: &ControlRequest) {
+    /// Notes which call a request of the agent is about, and returns it.
+    pub(in crate::fold) fn asks(&mut self, event: &ControlRequest) -> Option<String> {
         let call = if let Some(Request::CanUseTool(ask)) = &event.request {
-            ask.tool_use_id.clone()
+            // Earlier versions do not say it.
+            let tool = ask.tool_name.as_deref().unwrap_or_default();
+            let free = |id: &str| !self.refusals.is_asked(id);
+            ask.tool_use_id.clone().or_else(|| self.calls.like(tool, ask.input.as_ref(), free))
         } else if let Some(Request::HookCallback(ask)) = &event.request {
             ask.tool_use_id.clone().or_else(|| ask.input.as_ref()?.text_of("tool_use_id"))
         } else {
             None
         };
-        if let (Some(request), Some(call)) = (&event.request_id, call) {
-            self.refusals.ask(request, &call);
+        if let (Some(request), Some(call)) = (&event.request_id, &call) {
+            self.refusals.ask(request, call);
         }
+        call
     }
 
     /// Notes that the host refused what the agent asked for in this request.
@@ -337,7 +343,7 @@ impl Fold {
                 self.sides.claude.requested = true;
                 let message_id = start.message.as_ref().and_then(|message| message.id.clone());
                 if let Some(message) = &start.message {
-                    self.warn_of_request(message.usage.as_ref(), out);
+                    self.warn_of_request(message.usage.as_deref(), out);
                     self.ledger.message_start(thread, &usage::of_message(message));
                 }
                 Partial::MessageStart { message_id }
@@ -368,8 +374,8 @@ impl Fold {
             WirePartial::MessageDelta(delta) => {
                 self.warn_of_request(delta.usage.as_ref(), out);
                 let used = delta.usage.as_ref().map(usage::of_request);
-                if let Some(used) = used {
-                    self.ledger.message_delta(thread, used);
+                if let (Some(used), Some(usage)) = (used, &delta.usage) {
+                    self.ledger.message_delta(thread, used, usage::searches_of(usage));
                 }
                 let stop_reason = delta.delta.as_ref().and_then(|end| end.stop_reason.clone());
                 if thread.is_none() && stop_reason.is_some() {
@@ -399,15 +405,9 @@ fn is_refusal(response: &Response) -> bool {
 fn message_info(event: &Assistant) -> Option<Box<MessageInfo>> {
     let (model, message) = (event.model().cloned(), event.message.as_ref());
     let stop_reason = message.and_then(|message| message.stop_reason.clone());
-    let usage = message.and_then(|message| message.usage.as_ref()).map(usage::of_request);
-    let usage = usage.map(|used| MessageUsage {
-        input_tokens: used.input,
-        output_tokens: used.output,
-        cache_read_input_tokens: used.cache_read,
-        cache_creation_input_tokens: used.cache_write,
-    });
-    let is_something = model.is_some() || stop_reason.is_some() || usage.is_some();
-    is_something.then(|| Box::new(MessageInfo { model, stop_reason, usage }))
+    let usage = message.and_then(|message| message.usage.as_ref()).map(|usage| usage.json.clone());
+    let info = MessageInfo { model, request: event.request_id.clone(), stop_reason, usage };
+    (info != MessageInfo::default()).then(|| Box::new(info))
 }
 
 /// Returns the fingerprint of a block.

@@ -2,7 +2,7 @@
 
 use tapline_protocol::claude::message::{Assistant, User};
 use tapline_protocol::claude::result::TurnResult;
-use tapline_protocol::{Kind, Number, Read as _, Value};
+use tapline_protocol::{Json, Kind, Number, Read as _, Value};
 
 use super::{around, usage};
 use crate::fold::turns::{NO_DETAIL, words_of};
@@ -92,9 +92,6 @@ impl Fold {
                 self.warnings.add(code, line, text);
             }
             turns.all_num_turns = turns.all_num_turns.saturating_add(whole.unwrap_or(0));
-            if let Some(ms) = &turn.duration_ms {
-                turns.duration_ms = Some((turns.duration_ms.unwrap_or(0.0) + ms.as_f64()).clamp(f64::MIN, f64::MAX));
-            }
         }
         let typed = self.typing.get(&None).map(|typed| typed.trim());
         let repeats = |text: &str| typed == Some(text.trim()) || self.spoken.repeat(text);
@@ -130,10 +127,11 @@ impl Fold {
             message,
             repeats_text,
             category: turns.failure.as_ref().map(|(category, _)| *category),
+            own: if self.in_document { Vec::new() } else { out.record.with(own).unwrap_or_default() },
             ..Turn::default()
         };
         turns.count += 1;
-        self.push_turn(ended, out);
+        self.push_turn(ended, repeated, out);
     }
 
     /// Warns if the agent counts its results, and one of them is missing.
@@ -150,6 +148,40 @@ impl Fold {
             self.turns.result_index = Some(index);
         }
     }
+}
+
+/// Returns what a result says beside what the report has under names of its own.
+fn own(line: Value<'_>) -> Vec<(String, Json)> {
+    const TOLD: [&str; 26] = [
+        "type",
+        "subtype",
+        "is_error",
+        "result",
+        "errors",
+        "error",
+        "stop_reason",
+        "terminal_reason",
+        "api_error_status",
+        "num_turns",
+        "duration_ms",
+        "duration_api_ms",
+        "permission_denials",
+        "structured_output",
+        "deferred_tool_use",
+        "uuid",
+        "session_id",
+        "timestamp",
+        "origin",
+        "usage",
+        "total_cost_usd",
+        "cost_usd",
+        "cost",
+        "modelUsage",
+        "messages",
+        "parent_tool_use_id",
+    ];
+    let others = line.entries().into_iter().flatten().filter(|(key, _)| !TOLD.contains(&&**key));
+    others.map(|(key, value)| (key.into_owned(), value.to_json())).collect()
 }
 
 /// Returns when a limit resets, from the text of claude 1.0: `Claude AI usage limit reached|1763200000`.

@@ -2,44 +2,22 @@
 
 use tapline_protocol::claude::message::{Message, RawUsage, Usage};
 use tapline_protocol::claude::result::{ModelUsage, ModelUsages, TurnResult};
-use tapline_protocol::{Count, Read as _, Record, Value};
+use tapline_protocol::{Count, Read as _, Record, Tokens, Value};
 
 use crate::fold::{Fold, Steps};
-use crate::ledger::{MessageUsage, ModelTotals, ModelsUsage, ResultUsage, TokenCounts, exact_dollars};
+use crate::ledger::{MessageUsage, ModelTotals, ModelsUsage, ResultUsage, exact_dollars, plausible};
 use crate::plausible::{MOST_SEARCHES, MOST_TOKENS, implausible, is_cost};
 
-impl From<&Usage> for TokenCounts {
-    fn from(usage: &Usage) -> Self {
-        Self {
-            input: usage.input_tokens.0,
-            output: usage.output_tokens.0,
-            cache_read: usage.cache_read_input_tokens.0,
-            cache_write: usage.cache_creation_input_tokens.0,
-            reasoning: usage.output_tokens_details.as_ref().map_or(0, |details| details.thinking_tokens.0),
-        }
-    }
-}
-
-impl From<&ModelUsage> for TokenCounts {
-    fn from(usage: &ModelUsage) -> Self {
-        Self {
-            input: usage.input_tokens.0,
-            output: usage.output_tokens.0,
-            cache_read: usage.cache_read_input_tokens.0,
-            cache_write: usage.cache_creation_input_tokens.0,
-            reasoning: usage.thinking_tokens.0,
-        }
-    }
-}
-
 /// Returns what one request used, as far as that can be true.
-pub(super) fn of_request(usage: &Usage) -> TokenCounts {
-    TokenCounts::from(usage).plausible()
+pub(super) fn of_request(usage: &Usage) -> Tokens {
+    plausible(usage.tokens())
 }
 
 /// Returns the usage of a message.
 pub(super) fn of_message(message: &Message) -> MessageUsage<'_> {
-    MessageUsage { id: message.id.as_deref(), model: message.model.as_deref(), counts: message.usage.as_ref().map(of_request) }
+    let usage = message.usage.as_deref();
+    let searches = usage.map_or(0, searches_of);
+    MessageUsage { id: message.id.as_deref(), model: message.model.as_deref(), counts: usage.map(of_request), searches }
 }
 
 /// Returns whether the usage of a result has a count, which may be 0.
@@ -52,15 +30,19 @@ fn counts_tokens(result: Value<'_>) -> bool {
 pub(super) fn of_result(turn: &TurnResult, record: &Record) -> ResultUsage {
     let counts = turn.usage.as_ref().map(|usage| &usage.counts);
     let counts = counts.filter(|counts| **counts != Usage::default() || record.with(counts_tokens) == Some(true));
-    let searches = |usage: &Usage| usage.server_tool_use.as_ref().map_or(0, |used| of_searches(used.web_search_requests));
     ResultUsage {
         total_usd: turn.total_cost().map(|cost| cost.usd).filter(|usd| is_cost(*usd)),
-        turn: counts.map(|usage| (TokenCounts::from(usage).plausible(), searches(usage))),
+        turn: counts.map(|usage| (plausible(usage.tokens()), searches_of(usage))),
         models: turn.model_usage.as_ref().map(of_models),
         since_last: turn.model_usage_since_last_result.as_ref().map(of_models),
         is_resumed: turn.resume_reason.is_some(),
         is_failed: turn.failed(),
     }
+}
+
+/// Returns how many web searches the API ran.
+pub(super) fn searches_of(usage: &Usage) -> u64 {
+    usage.server_tool_use.as_ref().map_or(0, |used| of_searches(used.web_search_requests))
 }
 
 fn of_searches(count: Count) -> u64 {
@@ -70,7 +52,7 @@ fn of_searches(count: Count) -> u64 {
 fn of_models(usages: &ModelUsages) -> ModelsUsage {
     let models = usages.by_model();
     let of_model = |usage: &ModelUsage| ModelTotals {
-        tokens: TokenCounts::from(usage).plausible(),
+        tokens: plausible(usage.tokens()),
         cost_usd: usage.cost_usd.as_ref().filter(|cost| is_cost(cost.usd)).map(|cost| exact_dollars(cost.usd)),
     };
     ModelsUsage {
@@ -95,7 +77,7 @@ impl Fold {
     pub(super) fn warn_of_request(&mut self, usage: Option<&Usage>, out: &Steps<'_>) {
         // What is negative was read as 0. That is rare elsewhere, and the line is parsed again only then.
         let is_strange = |usage: &Usage| {
-            let counts = TokenCounts::from(usage);
+            let counts = usage.tokens();
             counts.input == 0 || counts.output == 0 || counts != of_request(usage)
         };
         if usage.is_some_and(is_strange) && !self.in_document {

@@ -1,13 +1,12 @@
 //! Requests to models: a message of the model is one, from the moment when the model could answer to its last block.
 
-use tapline_protocol::Moment;
+use tapline_protocol::{Moment, Tokens};
 
 use super::{Attributes, MAIN, Spans, word_or};
 use crate::agents::profile;
-use crate::ledger::TokenCounts;
 use crate::otlp::content::{Clean, Parts};
 use crate::otlp::span::{AttributeValue, Operation};
-use crate::step::{MessageInfo, MessageUsage, Partial, Step};
+use crate::step::{MessageInfo, Partial, Step};
 
 /// A request to a model, and what it has answered so far.
 #[derive(Debug)]
@@ -19,7 +18,7 @@ pub(super) struct OpenMessage {
     pub(super) end: Moment,
     pub(super) model: Option<String>,
     pub(super) stop_reason: Option<String>,
-    pub(super) usage: Option<MessageUsage>,
+    pub(super) usage: Option<Tokens>,
     /// The output as partial messages say it.
     pub(super) output: Option<u64>,
     pub(super) parts: Parts,
@@ -40,10 +39,10 @@ impl Spans {
         let clean = self.clean.clone();
         let Some(message) = &mut self.thread(thread, time).message else { return };
         message.end = message.end.max(time);
-        if let Some(MessageInfo { model, stop_reason, usage }) = info {
+        if let Some(info @ MessageInfo { model, stop_reason, .. }) = info {
             message.model = model.clone().or_else(|| message.model.take());
             message.stop_reason = stop_reason.clone().or_else(|| message.stop_reason.take());
-            message.usage = usage.or(message.usage);
+            message.usage = info.tokens().or(message.usage);
         }
         if let Some(clean) = &clean {
             tell(clean, &mut message.parts);
@@ -109,14 +108,8 @@ impl Spans {
         attributes.extend(finish.map(|why| ("gen_ai.response.finish_reasons", AttributeValue::Texts(vec![why.to_owned()]))));
         if let Some(usage) = message.usage {
             // Until a message has ended, its output is only what was written so far.
-            let output = message.output.or_else(|| finish.map(|_| usage.output_tokens));
-            let tokens = TokenCounts {
-                input: usage.input_tokens,
-                output: output.unwrap_or(0),
-                cache_read: usage.cache_read_input_tokens,
-                cache_write: usage.cache_creation_input_tokens,
-                reasoning: 0,
-            };
+            let output = message.output.or_else(|| finish.map(|_| usage.output));
+            let tokens = Tokens { output: output.unwrap_or(0), reasoning: 0, ..usage };
             usage_attributes(&mut attributes, tokens, output.is_some());
             if let Some(turn) = &mut self.turn {
                 turn.used += tokens;
@@ -131,14 +124,14 @@ impl Spans {
 }
 
 /// Says what was used. The conventions count cached tokens as input, too.
-pub(super) fn usage_attributes(attributes: &mut Attributes, tokens: TokenCounts, has_output: bool) {
-    let input = tokens.input.saturating_add(tokens.cache_read).saturating_add(tokens.cache_write);
+pub(super) fn usage_attributes(attributes: &mut Attributes, tokens: Tokens, has_output: bool) {
+    let input = tokens.prompt();
     attributes.push(("gen_ai.usage.input_tokens", input.into()));
     if has_output {
         attributes.push(("gen_ai.usage.output_tokens", tokens.output.into()));
     }
     attributes.push(("gen_ai.usage.cache_read.input_tokens", tokens.cache_read.into()));
-    attributes.push(("gen_ai.usage.cache_creation.input_tokens", tokens.cache_write.into()));
+    attributes.push(("gen_ai.usage.cache_creation.input_tokens", tokens.cache_write().into()));
     if tokens.reasoning > 0 {
         attributes.push(("gen_ai.usage.reasoning.output_tokens", tokens.reasoning.into()));
     }

@@ -7,13 +7,13 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt::Write as _;
 use std::ops::Index;
 
-use tapline_protocol::{Moment, Number};
+use tapline_protocol::Moment;
 
-use self::asked::{Asked, Decided};
+use self::asked::Asked;
 use super::remark::RemarkCard;
 use super::{call, cut, escape, escaped, prose};
 use crate::recent::hash;
-use crate::render::marks::{Shown, session_lines, show};
+use crate::render::marks::{Remark, Shown, session_lines, show};
 use crate::step::{Call, CallAnswer, CallStatus, DeltaKind, Partial, Said, SessionInfo, Step, Turn, What};
 use crate::text::{count_of, dollars, fit, one_line, short_count};
 use crate::time::duration;
@@ -207,8 +207,7 @@ impl Cards {
         self.decide(decided)
     }
 
-    fn decide(&mut self, decided: Decided) -> Option<usize> {
-        let (n, remark) = decided.remark();
+    fn decide(&mut self, (n, remark): (usize, Remark)) -> Option<usize> {
         self.get_mut(n)?.body = Body::Remark(Box::new(RemarkCard::of(&remark)));
         Some(n)
     }
@@ -420,9 +419,7 @@ impl Cards {
     fn turn(&mut self, turn: &Turn) -> TurnCard {
         self.turns += 1;
         let mut parts = vec![format!("turn {}", self.turns)];
-        let elapsed = turn.duration_ms.as_ref().map(Number::as_f64);
-        #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-        parts.extend(turn.elapsed_ms.map(|ms| ms as f64).or(elapsed).map(duration));
+        parts.extend(turn.took_ms().map(duration));
         let counts = &turn.usage.counts;
         for (count, what) in
             [(counts.input_tokens.0, "in"), (counts.output_tokens.0, "out"), (counts.cache_read_input_tokens.0, "cached")]

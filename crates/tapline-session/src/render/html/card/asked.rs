@@ -12,71 +12,50 @@ const MOST: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Asked(VecDeque<Open>);
 
+/// A question, and the number of its card.
 #[derive(Debug)]
 struct Open {
-    request: Option<String>,
-    call: Option<String>,
-    about: String,
-    /// The number of its card.
+    question: Question,
     n: usize,
-}
-
-/// How a permission was decided.
-#[derive(Debug)]
-pub(super) struct Decided {
-    /// `None`: it is decided, but nothing says how.
-    is_allowed: Option<bool>,
-    about: String,
-    n: usize,
-}
-
-impl Decided {
-    /// Returns the number of the question's card, and what it says from now on.
-    pub(super) fn remark(self) -> (usize, Remark) {
-        let Self { is_allowed, about, n } = self;
-        let (mood, mark, word) = match is_allowed {
-            Some(true) => (Mood::Good, "✓", "allowed"),
-            Some(false) => (Mood::Bad, "✗", "denied"),
-            None => (Mood::Aside, "·", "asked for permission"),
-        };
-        (n, Remark { mood, mark, text: format!("{word}: {about}"), took: None })
-    }
 }
 
 impl Asked {
     pub(super) fn add(&mut self, question: &Question, n: usize) {
-        let Some(about) = question.about.clone().filter(|_| question.kind == "can_use_tool") else { return };
-        if self.0.len() >= MOST {
-            self.0.pop_front();
+        if question.kind == "can_use_tool" {
+            if self.0.len() >= MOST {
+                self.0.pop_front();
+            }
+            self.0.push_back(Open { question: Question { input: None, ..question.clone() }, n });
         }
-        let (request, call) = (question.request_id.clone(), question.tool_use_id.clone());
-        self.0.push_back(Open { request, call, about, n });
     }
 
     /// Takes the question about a call that has its result. A result that is an error may be that of a call that was denied.
-    pub(super) fn answered(&mut self, answer: &CallAnswer) -> Option<Decided> {
-        let about = format!("{} {}", answer.name.as_ref()?, answer.title.as_ref()?);
-        let is_of = |open: &Open| match (&open.call, &answer.id) {
-            (Some(call), Some(id)) => call == id,
-            _ => open.about == about,
-        };
-        let at = self.0.iter().rposition(is_of)?;
+    pub(super) fn answered(&mut self, answer: &CallAnswer) -> Option<(usize, Remark)> {
         let is_allowed = match answer.status {
             CallStatus::Ok => Some(true),
             CallStatus::Denied => Some(false),
             CallStatus::Error | CallStatus::Pending => None,
         };
-        self.take(at, is_allowed)
+        let call = answer.id.as_ref()?;
+        self.take(is_allowed, |question| question.tool_use_id.as_ref() == Some(call))
     }
 
     /// Takes the question that was decided under this id.
-    pub(super) fn decided(&mut self, request: &str, is_allowed: bool) -> Option<Decided> {
-        let at = self.0.iter().position(|open| open.request.as_deref() == Some(request))?;
-        self.take(at, Some(is_allowed))
+    pub(super) fn decided(&mut self, request: &str, is_allowed: bool) -> Option<(usize, Remark)> {
+        self.take(Some(is_allowed), |question| question.request_id.as_deref() == Some(request))
     }
 
-    fn take(&mut self, at: usize, is_allowed: Option<bool>) -> Option<Decided> {
-        self.0.remove(at).map(|Open { about, n, .. }| Decided { is_allowed, about, n })
+    /// Returns the number of the question's card, and what it says from now on. If nothing says how it was decided, `is_allowed` is `None`.
+    fn take(&mut self, is_allowed: Option<bool>, is_it: impl Fn(&Question) -> bool) -> Option<(usize, Remark)> {
+        let at = self.0.iter().position(|open| is_it(&open.question))?;
+        let Open { question, n } = self.0.remove(at)?;
+        let (mood, mark, word) = match is_allowed {
+            Some(true) => (Mood::Good, "✓", "allowed"),
+            Some(false) => (Mood::Bad, "✗", "denied"),
+            None => (Mood::Aside, "·", "asked for permission"),
+        };
+        let text = format!("{word}: {}", question.about.unwrap_or_default());
+        Some((n, Remark { mood, mark, text, took: None }))
     }
 
     /// Returns the numbers of the cards.

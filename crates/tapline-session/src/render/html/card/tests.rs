@@ -7,7 +7,7 @@ use crate::step::Question;
 const MANY: usize = 100_000;
 
 fn step(what: What) -> Step {
-    Step { line: 1, at: None, arrived: None, parent: None, depth: 0, session_id: None, what, message: None }
+    Step { line: 1, at: None, arrived: None, parent: None, depth: 0, turn: 0, session_id: None, what, message: None }
 }
 
 fn said(n: usize) -> Step {
@@ -87,8 +87,14 @@ fn of_two_calls_that_are_alike_each_has_its_own_answer() {
 fn a_question_says_how_it_was_decided() {
     let asked = |n: usize| {
         let about = Some(format!("Bash `make {n}`"));
-        let request_id = Some(format!("r{n}"));
-        step(What::Question(Question { request_id, kind: "can_use_tool".to_owned(), about, ..Question::default() }))
+        let (request_id, tool_use_id) = (Some(format!("r{n}")), Some(format!("t{n}")));
+        step(What::Question(Question {
+            request_id,
+            kind: "can_use_tool".to_owned(),
+            about,
+            tool_use_id,
+            ..Question::default()
+        }))
     };
     let answered = |n: usize, status| {
         let (name, title) = (Some("Bash".to_owned()), Some(format!("`make {n}`")));

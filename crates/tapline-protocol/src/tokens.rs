@@ -1,10 +1,9 @@
-//! Tokens of a request, in the classes that have a price of their own.
+//! Tokens, in the classes that have a price of their own: of a request, a run, a session, or all of them.
 
 use std::iter::Sum;
 use std::ops::{Add, AddAssign};
 
 use serde::{Deserialize, Serialize};
-use tapline_session::TokenCounts;
 
 /// Tokens by price class. No token is in two classes, except that `reasoning` is a part of `output`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -40,6 +39,30 @@ impl Tokens {
         self.cache_write_5m.saturating_add(self.cache_write_1h)
     }
 
+    /// Returns the same with a function applied to each class.
+    #[must_use]
+    pub fn map(self, change: impl Fn(u64) -> u64) -> Self {
+        Self {
+            input: change(self.input),
+            output: change(self.output),
+            cache_read: change(self.cache_read),
+            cache_write_5m: change(self.cache_write_5m),
+            cache_write_1h: change(self.cache_write_1h),
+            reasoning: change(self.reasoning),
+        }
+    }
+
+    /// Returns whether none of these counts is above the other's.
+    #[must_use]
+    pub fn is_within(self, other: Self) -> bool {
+        self.without(other) == Self::default()
+    }
+
+    /// Raises the tokens that were written to the cache to this sum. For how long the rest was written is not known.
+    pub fn raise_cache_write(&mut self, sum: u64) {
+        self.cache_write_5m = self.cache_write_5m.saturating_add(sum.saturating_sub(self.cache_write()));
+    }
+
     /// Subtracts other tokens, class by class, down to 0.
     #[must_use]
     pub fn without(self, other: Self) -> Self {
@@ -51,13 +74,6 @@ impl Tokens {
             cache_write_1h: self.cache_write_1h.saturating_sub(other.cache_write_1h),
             reasoning: self.reasoning.saturating_sub(other.reasoning),
         }
-    }
-}
-
-impl From<Tokens> for TokenCounts {
-    fn from(tokens: Tokens) -> Self {
-        let Tokens { input, output, cache_read, reasoning, .. } = tokens;
-        Self { input, output, cache_read, cache_write: tokens.cache_write(), reasoning }
     }
 }
 
@@ -83,5 +99,50 @@ impl Add for Tokens {
 impl Sum for Tokens {
     fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
         iter.fold(Self::default(), Add::add)
+    }
+}
+
+/// Tokens as reports have them: the sum of what was written to the cache, and beside it the part that was written for an hour. For
+/// `#[serde(with = "…")]`.
+pub mod by_kind {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::Tokens;
+
+    #[derive(Default, Serialize, Deserialize)]
+    #[serde(default)]
+    struct Written {
+        input: u64,
+        output: u64,
+        cache_read: u64,
+        cache_write: u64,
+        #[serde(skip_serializing_if = "is_zero")]
+        cache_write_1h: u64,
+        reasoning: u64,
+    }
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands it over so")]
+    fn is_zero(count: &u64) -> bool {
+        *count == 0
+    }
+
+    /// Writes them.
+    pub fn serialize<S: Serializer>(tokens: &Tokens, serializer: S) -> Result<S::Ok, S::Error> {
+        let Tokens { input, output, cache_read, cache_write_1h, reasoning, .. } = *tokens;
+        Written { input, output, cache_read, cache_write: tokens.cache_write(), cache_write_1h, reasoning }
+            .serialize(serializer)
+    }
+
+    /// Reads them back.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Tokens, D::Error> {
+        let it = Written::deserialize(deserializer)?;
+        Ok(Tokens {
+            input: it.input,
+            output: it.output,
+            cache_read: it.cache_read,
+            cache_write_5m: it.cache_write.saturating_sub(it.cache_write_1h),
+            cache_write_1h: it.cache_write_1h,
+            reasoning: it.reasoning,
+        })
     }
 }
