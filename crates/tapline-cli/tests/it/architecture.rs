@@ -295,3 +295,23 @@ fn every_crate_has_what_its_package_shows() {
         assert_eq!(documented, *name != "tapline-cli", "{name}");
     }
 }
+
+/// Whoever adds a command says whether it shows what a run came to. If it does, the test of the surfaces asks it.
+#[test]
+fn every_command_that_shows_a_run_is_asked_for_the_facts() {
+    // What they show of runs is a dialogue, a search, a stream or the verdict of another command.
+    const OTHERS: &[&str] = &[
+        "archive", "chain", "chat", "check", "collect", "convert", "demo", "denials", "doctor", "help", "man", "replay",
+        "schema", "search", "shim", "sim", "tee", "updates", "worker",
+    ];
+    let folder = root().join("crates/tapline-cli/src/commands");
+    let files = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
+    let commands = files.filter(|path| path.extension().is_some_and(|extension| extension == "rs"));
+    let mut commands: Vec<String> = commands.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
+    commands.sort();
+    let is_asked = |command: &str| crate::surfaces::SURFACES.iter().any(|(name, ..)| name.split(' ').next() == Some(command));
+    let unknown: Vec<_> = commands.iter().filter(|command| !OTHERS.contains(&command.as_str()) && !is_asked(command)).collect();
+    assert!(unknown.is_empty(), "these show runs, or say above that they do not: {unknown:?}");
+    let both: Vec<_> = OTHERS.iter().filter(|other| is_asked(other) || !commands.contains(&(**other).to_owned())).collect();
+    assert!(both.is_empty(), "these are surfaces, or no commands: {both:?}");
+}

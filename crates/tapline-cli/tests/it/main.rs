@@ -86,6 +86,8 @@ mod stats_terminal;
 #[cfg(test)]
 mod statusline;
 #[cfg(test)]
+mod surfaces;
+#[cfg(test)]
 mod tapline;
 #[cfg(test)]
 mod tee_and_shim;

@@ -15,14 +15,14 @@ use crate::tapline::{PATIENT, command, ran, tapline};
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
 /// A server that runs.
-struct Serving {
+pub(crate) struct Serving {
     child: TestProcess,
     address: String,
     link: String,
 }
 
 impl Serving {
-    fn start(home: &Home, args: &[&str]) -> Self {
+    pub(crate) fn start(home: &Home, args: &[&str]) -> Self {
         let token = home.file("token", TOKEN);
         let mut command = command(&["serve", "--no-open", "--token-file", &token]);
         command.args(args).envs(home.environment());
@@ -58,12 +58,12 @@ impl Serving {
     }
 
     /// Asks for JSON. `null` if there is none.
-    fn json(&self, path: &str) -> Value {
+    pub(crate) fn json(&self, path: &str) -> Value {
         self.ask("GET", path, &bearer(), "").and_then(|(_, body)| serde_json::from_str(&body).ok()).unwrap_or_default()
     }
 
     /// Returns the rows of all sessions.
-    fn rows(&self) -> Vec<Value> {
+    pub(crate) fn rows(&self) -> Vec<Value> {
         self.json("/api/v1/sessions")["sessions"].as_array().cloned().unwrap_or_default()
     }
 }
