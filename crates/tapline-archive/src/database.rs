@@ -33,6 +33,10 @@ pub(crate) fn make_folder(folder: &Path) -> Result<(), ArchiveError> {
 
 /// The tables of a database.
 pub(crate) struct Schema {
+    /// The name of its file, without the ending. Beside a database of a newer version, the name has this version, too.
+    pub(crate) name: &'static str,
+    /// The first version that kept its own file beside a newer one.
+    pub(crate) since: i64,
     /// The version that this program writes.
     pub(crate) version: i64,
     /// What makes the tables.
@@ -67,6 +71,84 @@ impl Schema {
         transaction.commit()?;
         Ok(true)
     }
+}
+
+impl Schema {
+    /// Returns the name of its file.
+    pub(crate) fn file(&self) -> String {
+        format!("{}.db", self.name)
+    }
+
+    /// Returns the name of the file of this version beside a database that a newer program keeps.
+    fn file_of(&self, version: i64) -> String {
+        format!("{}.{version}.db", self.name)
+    }
+
+    /// Returns a second name of the file. Earlier programs put ours aside, and over it what they find next; this name they do
+    /// not know.
+    fn held(&self, folder: &Path) -> PathBuf {
+        folder.join(format!("{}.held.db", self.name))
+    }
+
+    /// Opens the database in a folder, or makes it, and tells the name of its file.
+    pub(crate) fn open(&self, folder: &Path) -> Result<(Connection, String), ArchiveError> {
+        if let Some(db) = open(&folder.join(self.file()), self)? {
+            return Ok((db, self.file()));
+        }
+        let name = self.file_of(self.version);
+        let opened = match open(&folder.join(&name), self) {
+            Err(error) if error.is_damage() => {
+                put_aside(folder, &name)?;
+                open(&folder.join(&name), self)
+            }
+            opened => opened,
+        };
+        Ok((opened?.ok_or(ArchiveError::Outdated)?, name))
+    }
+
+    /// Takes over what other files of this database say: those that were put aside, and those that programs of other versions
+    /// write. Each is read once, and again if it changes. `take` returns whether it need not be read again.
+    pub(crate) fn absorb(
+        &self,
+        db: &mut Connection,
+        folder: &Path,
+        own: &str,
+        mut take: impl FnMut(&mut Connection, &Path) -> Result<bool, ArchiveError>,
+    ) -> Result<(), ArchiveError> {
+        let names: Vec<String> =
+            (self.since..=self.version).map(|version| self.file_of(version)).chain([self.file()]).collect();
+        let others = names.iter().filter(|name| *name != own).map(|name| folder.join(name));
+        let aside = names.iter().flat_map(|name| put_aside_names(folder, name));
+        let own = folder.join(own);
+        for other in others.chain(aside).chain([self.held(folder)]).filter(|other| !is_same(other, &own)) {
+            let Some((name, stamp)) = stamp(&other) else { continue };
+            if !has_absorbed(db, &name, stamp) && take(db, &other)? {
+                note_absorbed(db, &name, stamp)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the database its second name, once all that had it before was taken over. What has no other name is put aside.
+    pub(crate) fn hold(&self, folder: &Path, own: &str) {
+        let (path, held) = (folder.join(self.file()), self.held(folder));
+        if own != self.file() || is_same(&path, &held) {
+            return;
+        }
+        let is_only_name = fs::metadata(&held).is_ok_and(|meta| meta.nlink() == 1);
+        let _ = match aside_names(folder, own).find(|aside| !aside.exists()).filter(|_| is_only_name) {
+            Some(aside) => fs::rename(&held, aside),
+            None => fs::remove_file(&held),
+        };
+        // Where files have one name only, an earlier program can still overwrite it.
+        let _ = fs::hard_link(&path, &held);
+    }
+}
+
+/// Returns whether two names are of one file.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let file = |path| fs::metadata(path).ok().map(|meta| (meta.dev(), meta.ino()));
+    file(one).is_some_and(|one| file(other) == Some(one))
 }
 
 fn version(db: &Connection) -> rusqlite::Result<i64> {
@@ -110,7 +192,7 @@ pub(crate) fn open_read_only(path: &Path) -> rusqlite::Result<(Connection, i64)>
 }
 
 /// Returns the name of a database that was put aside, and a number that changes when the file does.
-pub(crate) fn stamp(aside: &Path) -> Option<(Vec<u8>, i64)> {
+fn stamp(aside: &Path) -> Option<(Vec<u8>, i64)> {
     let meta = fs::metadata(aside).ok()?;
     let numbers = [meta.ino().cast_signed(), meta.len().cast_signed(), meta.mtime(), meta.mtime_nsec()];
     let stamp = hash_of_bytes(numbers.map(i64::to_le_bytes).as_flattened()).cast_signed();
@@ -118,7 +200,7 @@ pub(crate) fn stamp(aside: &Path) -> Option<(Vec<u8>, i64)> {
 }
 
 /// Returns whether what a database that was put aside says was taken over.
-pub(crate) fn has_absorbed(db: &Connection, name: &[u8], stamp: i64) -> bool {
+fn has_absorbed(db: &Connection, name: &[u8], stamp: i64) -> bool {
     let known = || -> rusqlite::Result<i64> {
         db.prepare("SELECT stamp FROM absorbed WHERE name = ?")?.query_row([name], |row| row.get(0))
     };
@@ -127,7 +209,7 @@ pub(crate) fn has_absorbed(db: &Connection, name: &[u8], stamp: i64) -> bool {
 }
 
 /// Notes that it was.
-pub(crate) fn note_absorbed(db: &Connection, name: &[u8], stamp: i64) -> rusqlite::Result<()> {
+fn note_absorbed(db: &Connection, name: &[u8], stamp: i64) -> rusqlite::Result<()> {
     db.execute_batch("CREATE TABLE IF NOT EXISTS absorbed (name BLOB PRIMARY KEY, stamp INTEGER NOT NULL)")?;
     db.execute("INSERT OR REPLACE INTO absorbed (name, stamp) VALUES (?, ?)", params![name, stamp]).map(drop)
 }
@@ -155,7 +237,7 @@ fn percent_encoded(path: &Path) -> String {
 }
 
 /// Returns the files of a database that were put aside under this name.
-pub(crate) fn put_aside_names(folder: &Path, name: &str) -> impl Iterator<Item = PathBuf> {
+fn put_aside_names(folder: &Path, name: &str) -> impl Iterator<Item = PathBuf> {
     aside_names(folder, name).take_while(|path| path.exists())
 }
 

@@ -31,10 +31,14 @@ use surroundings::end_written;
 
 /// The version of the tables and of [`Facts`]. An index of an earlier version is migrated.
 const VERSION: i64 = 9;
-/// The name of its file. Beside an index of a newer version, the name has this version.
-const NAME: &str = "index.db";
-const SCHEMA: Schema =
-    Schema { version: VERSION, tables: TABLES, probe: "SELECT ended FROM files LIMIT 0", migrate: carried::migrate };
+const SCHEMA: Schema = Schema {
+    name: "index",
+    since: 8,
+    version: VERSION,
+    tables: TABLES,
+    probe: "SELECT ended FROM files LIMIT 0",
+    migrate: carried::migrate,
+};
 /// After this many files, what was read is kept, even if the rest is interrupted.
 const KEPT_EVERY: usize = 256;
 
@@ -154,29 +158,16 @@ impl Index {
     pub fn open(folder: &Path) -> Result<Self, ArchiveError> {
         database::make_folder(folder)?;
         match Self::open_file(folder) {
-            Err(error) if error.is_damage() => Self::again(folder, NAME),
+            Err(error) if error.is_damage() => Self::again(folder, &SCHEMA.file()),
             opened => opened,
         }
     }
 
-    /// Opens the file of the index. Beside one of a newer version it is another one.
     fn open_file(folder: &Path) -> Result<Self, ArchiveError> {
-        let mut name = NAME.to_owned();
-        let mut db = database::open(&folder.join(NAME), &SCHEMA)?;
-        if db.is_none() {
-            name = carried::name_of_version(VERSION);
-            let open = || database::open(&folder.join(&name), &SCHEMA);
-            db = match open() {
-                Err(error) if error.is_damage() => {
-                    database::put_aside(folder, &name)?;
-                    open()?
-                }
-                opened => opened?,
-            };
-        }
-        let db = db.ok_or(ArchiveError::Outdated)?;
+        let (db, name) = SCHEMA.open(folder)?;
         let mut index = Self { db, folder: Some(folder.to_owned()), name, was_damaged: false };
         index.absorb(folder)?;
+        SCHEMA.hold(folder, &index.name);
         Ok(index)
     }
 
@@ -184,13 +175,13 @@ impl Index {
     pub fn in_memory() -> Result<Self, ArchiveError> {
         let db = Connection::open_in_memory()?;
         db.execute_batch(TABLES)?;
-        Ok(Self { db, folder: None, name: NAME.to_owned(), was_damaged: false })
+        Ok(Self { db, folder: None, name: SCHEMA.file(), was_damaged: false })
     }
 
     /// Makes an index that is kept nowhere, with what is kept in this folder, as far as that can be read: for when the
     /// folder can no longer be written.
     pub fn copy_in_memory(folder: &Path) -> Result<Self, ArchiveError> {
-        let mut copy = match database::copy_in_memory(&folder.join(NAME), &SCHEMA) {
+        let mut copy = match database::copy_in_memory(&folder.join(SCHEMA.file()), &SCHEMA) {
             Some(db) => Self { db, ..Self::in_memory()? },
             // Of a damaged one, or one of a newer version, some can be read.
             None => Self { name: String::new(), ..Self::in_memory()? },

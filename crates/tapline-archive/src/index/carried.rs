@@ -3,13 +3,13 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior};
 
 use super::rows::{Row, Rows, count, row_hash};
-use super::{Index, NAME, TABLES, VERSION};
-use crate::database::{self, put_aside_names};
+use super::{Index, SCHEMA, TABLES};
+use crate::database;
 use crate::error::ArchiveError;
 use crate::facts::{Facts, earlier, hash_of_bytes};
 use crate::sealed::unsealed;
@@ -37,36 +37,17 @@ pub(super) fn migrate(db: &Transaction<'_>, version: i64) -> Result<bool, Archiv
 }
 
 impl Index {
-    /// Takes over what other files of the index say and this one does not: those that were put aside, and those that
-    /// programs of other versions write. Each is read once, and again if it changes.
+    /// Takes over what other files of the index say and this one does not.
     pub(super) fn absorb(&mut self, folder: &Path) -> Result<(), ArchiveError> {
-        for aside in asides(folder, &self.name) {
-            let Some((name, stamp)) = database::stamp(&aside) else { continue };
-            if database::has_absorbed(&self.db, &name, stamp) {
-                continue;
-            }
-            let transaction = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        SCHEMA.absorb(&mut self.db, folder, &self.name, |db, other| {
             // What is not a database is damaged, and says nothing.
-            if let Ok((aside, version)) = database::open_read_only(&aside) {
-                carry(&transaction, &Origin { db: &aside, tables: ["files", "facts"], version, is_whole: false })?;
-            }
-            database::note_absorbed(&transaction, &name, stamp)?;
+            let Ok((other, version)) = database::open_read_only(other) else { return Ok(true) };
+            let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            carry(&transaction, &Origin { db: &other, tables: ["files", "facts"], version, is_whole: false })?;
             transaction.commit()?;
-        }
-        Ok(())
+            Ok(true)
+        })
     }
-}
-
-/// Returns the other files of the index that may be there, apart from the one with this name.
-fn asides(folder: &Path, own: &str) -> Vec<PathBuf> {
-    let all: Vec<String> = (8..=VERSION).map(name_of_version).chain([NAME.to_owned()]).collect();
-    let others = all.iter().filter(|name| *name != own).map(|name| folder.join(name));
-    others.chain(all.iter().flat_map(|name| put_aside_names(folder, name))).collect()
-}
-
-/// Returns the name of the file of this version beside an index that a newer program keeps.
-pub(super) fn name_of_version(version: i64) -> String {
-    format!("index.{version}.db")
 }
 
 /// Carries rows over, in the present form. Files that are still there will be read again.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rusqlite::{Connection, OptionalExtension as _};
 
 use super::reading::{Entry, Piece, Scope};
-use super::store::{BITS, NAME, SCHEMA, TextStore};
+use super::store::{BITS, SCHEMA, TextStore, lock};
 use super::text_index::{agent_named, path_of};
 use super::writing::{About, Writer};
 use crate::database;
@@ -17,17 +17,13 @@ use crate::places::Found;
 use crate::said::Context;
 
 impl TextStore {
-    /// Takes over what indexes that were put aside say of files that are gone, if this one does not know them. Each is read once.
+    /// Takes over what other files of the index say of files that are gone, if this one does not know them.
     pub(super) fn absorb(&mut self, folder: &Path) -> Result<(), ArchiveError> {
-        for aside in database::put_aside_names(folder, NAME) {
-            let Some((name, stamp)) = database::stamp(&aside) else { continue };
-            if database::has_absorbed(&self.db, &name, stamp) {
-                continue;
-            }
-            let _lock = self.lock();
-            let gone = match gone_files(&self.db, folder, &aside) {
+        SCHEMA.absorb(&mut self.db, folder, &self.name, |db, other| {
+            let _lock = lock(folder);
+            let gone = match gone_files(db, folder, other) {
                 // There is no room for a copy of it. Perhaps next time.
-                Err(ArchiveError::Folder { .. }) => continue,
+                Err(ArchiveError::Folder { .. }) => return Ok(false),
                 // What is damaged cannot be read next time either.
                 gone => gone.unwrap_or_default(),
             };
@@ -35,22 +31,21 @@ impl TextStore {
                 let files = [(&found, false)];
                 let mut writer = Writer::new(&files);
                 for piece in pieces {
-                    writer.take(&mut self.db, 0, piece)?;
-                    writer.write(&mut self.db)?;
+                    writer.take(db, 0, piece)?;
+                    writer.write(db)?;
                 }
             }
-            database::note_absorbed(&self.db, &name, stamp)?;
-        }
-        Ok(())
+            Ok(true)
+        })
     }
 }
 
 /// Reads what an index that was put aside says of files that are gone and that this one does not know.
 fn gone_files(db: &Connection, folder: &Path, aside: &Path) -> Result<Vec<(Found, Vec<Piece>)>, ArchiveError> {
-    let copy = Copy(folder.join(format!("{NAME}.carried")));
-    // It stays as it is: one of an earlier version is brought up in a copy.
+    let copy = Copy(folder.join(format!("{}.carried", SCHEMA.file())));
+    // It stays as it is: one of an earlier version is brought up in a copy. Of a newer one, some may be read as it is.
     let aside = match database::open_read_only(aside)? {
-        (aside, _) if SCHEMA.is_of(&aside)? => aside,
+        (aside, version) if version > SCHEMA.version || SCHEMA.is_of(&aside)? => aside,
         _ => {
             let failed = |error| ArchiveError::Folder { folder: copy.0.clone(), error };
             std::fs::copy(aside, &copy.0).map_err(failed)?;

@@ -11,11 +11,8 @@ use crate::error::ArchiveError;
 
 /// The version of the tables and of what a word is. An index of an earlier version is migrated.
 const VERSION: i64 = 5;
-/// The name of its file.
-pub(super) const NAME: &str = "text.db";
-/// Its name beside an index of a newer version.
-const OWN_NAME: &str = "text.5.db";
-pub(super) const SCHEMA: Schema = Schema { version: VERSION, tables: TABLES, probe: "SELECT key FROM asked LIMIT 0", migrate };
+pub(super) const SCHEMA: Schema =
+    Schema { name: "text", since: 4, version: VERSION, tables: TABLES, probe: "SELECT key FROM asked LIMIT 0", migrate };
 /// The number of a text begins with its second, so that the newest come first without sorting. This many bits tell the
 /// texts of one second apart; where that is not enough, the next second is used.
 pub(super) const BITS: u32 = 10;
@@ -86,6 +83,8 @@ pub(super) struct TextStore {
     pub(super) db: Connection,
     /// The folder, or none if the index is in memory only.
     folder: Option<PathBuf>,
+    /// The name of its file.
+    pub(super) name: String,
     pub(super) was_damaged: bool,
 }
 
@@ -94,56 +93,45 @@ impl TextStore {
     /// built again.
     pub(super) fn open(folder: &Path) -> Result<Self, ArchiveError> {
         database::make_folder(folder)?;
-        let mut store = match Self::open_file(folder) {
-            Err(error) if error.is_damage() => return Self::again(folder, false),
-            opened => opened?,
-        };
-        store.absorb(folder)?;
-        Ok(store)
+        match Self::open_file(folder) {
+            Err(error) if error.is_damage() => Self::again(folder, &SCHEMA.file(), false),
+            opened => opened,
+        }
     }
 
     pub(super) fn in_memory() -> Result<Self, ArchiveError> {
         let db = Connection::open_in_memory()?;
         db.execute_batch(TABLES)?;
-        Ok(Self { db, folder: None, was_damaged: false })
+        Ok(Self { db, folder: None, name: SCHEMA.file(), was_damaged: false })
     }
 
     pub(super) fn copy_in_memory(folder: &Path) -> Result<Self, ArchiveError> {
-        match database::copy_in_memory(&folder.join(NAME), &SCHEMA) {
-            Some(db) => Ok(Self { db, folder: None, was_damaged: false }),
+        match database::copy_in_memory(&folder.join(SCHEMA.file()), &SCHEMA) {
+            Some(db) => Ok(Self { db, ..Self::in_memory()? }),
             None => Self::in_memory(),
         }
     }
 
-    /// Puts the damaged index aside and makes a new one. If another process has done that already and it need not be done
-    /// again, takes that one.
-    pub(super) fn again(folder: &Path, anyway: bool) -> Result<Self, ArchiveError> {
-        let mut store = Self::made_again(folder, anyway)?;
-        store.absorb(folder)?;
-        Ok(store)
-    }
-
-    fn made_again(folder: &Path, anyway: bool) -> Result<Self, ArchiveError> {
-        let _lock = lock(folder);
-        if !anyway && let Ok(store) = Self::open_file(folder) {
-            return Ok(store);
+    /// Puts the damaged index of this name aside and makes a new one. If another process has done that already and it need not be
+    /// done again, takes that one.
+    pub(super) fn again(folder: &Path, name: &str, anyway: bool) -> Result<Self, ArchiveError> {
+        let held = lock(folder);
+        let was_damaged = anyway || SCHEMA.open(folder).is_err();
+        if was_damaged {
+            database::put_aside(folder, name)?;
         }
-        // Beside an index of a newer version it is not that one that is damaged.
-        let is_newer = matches!(database::open(&folder.join(NAME), &SCHEMA), Ok(None));
-        database::put_aside(folder, if is_newer { OWN_NAME } else { NAME })?;
-        Ok(Self { was_damaged: true, ..Self::open_file(folder)? })
+        drop(held);
+        Ok(Self { was_damaged, ..Self::open_file(folder)? })
     }
 
-    /// Opens the file. Beside an index of a newer version it is another one.
     fn open_file(folder: &Path) -> Result<Self, ArchiveError> {
-        let open = |name: &str| database::open(&folder.join(name), &SCHEMA);
-        let db = match open(NAME)? {
-            Some(db) => db,
-            None => open(OWN_NAME)?.ok_or(ArchiveError::Outdated)?,
-        };
+        let (db, name) = SCHEMA.open(folder)?;
         db.pragma_update(None, "cache_size", -16_384)?;
         db.pragma_update(None, "journal_size_limit", 4 << 20)?;
-        Ok(Self { db, folder: Some(folder.to_owned()), was_damaged: false })
+        let mut store = Self { db, folder: Some(folder.to_owned()), name, was_damaged: false };
+        store.absorb(folder)?;
+        SCHEMA.hold(folder, &store.name);
+        Ok(store)
     }
 
     pub(super) fn folder(&self) -> Option<&Path> {
@@ -156,6 +144,7 @@ impl TextStore {
     }
 }
 
-fn lock(folder: &Path) -> Option<File> {
+/// Waits for the lock of writers of the index in this folder, and takes it.
+pub(super) fn lock(folder: &Path) -> Option<File> {
     database::lock(folder, "text.lock", true)
 }

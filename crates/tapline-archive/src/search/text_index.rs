@@ -77,11 +77,11 @@ impl TextIndex {
 
     /// Puts this index aside, because it is damaged, and makes a new one. What it said about files that are gone is lost.
     pub fn rebuild(&mut self) -> Result<(), ArchiveError> {
-        let folder = self.store.folder().map(Path::to_owned);
+        let (folder, name) = (self.store.folder().map(Path::to_owned), self.store.name.clone());
         // The old one is closed first: closing removes files that have the names of the new one's.
         self.store = TextStore::in_memory()?;
         if let Some(folder) = folder {
-            self.store = TextStore::again(&folder, true)?;
+            self.store = TextStore::again(&folder, &name, true)?;
         }
         Ok(())
     }

@@ -263,3 +263,48 @@ fn a_text_index_that_was_put_aside_is_taken_over() {
         assert!(!home.join("text.db.carried").exists());
     }
 }
+
+/// Does what an earlier program does with an index of another version: puts it aside, over what it finds there, and begins anew.
+fn begin_anew(home: &Path, name: &str, version: &str) {
+    let file = format!("{name}.db");
+    for ending in ["", "-wal", "-shm"] {
+        let _ = fs::rename(home.join(format!("{file}{ending}")), home.join(format!("{file}.old{ending}")));
+    }
+    put(home, &file, &written(version, name));
+    let begun = rusqlite::Connection::open(home.join(&file)).unwrap();
+    let rest = match name {
+        "index" => "DELETE FROM facts; UPDATE counted SET sessions = 0",
+        _ => "DELETE FROM text WHERE rowid IN (SELECT id FROM entries); DELETE FROM entries",
+    };
+    begun.execute_batch(&format!("DELETE FROM files; {rest}")).unwrap();
+}
+
+/// What is found once the files that are there have been read.
+fn found_after_reading(home: &Path) -> Vec<usize> {
+    let mut index = TextIndex::open(home).unwrap();
+    index.update(&Places::below(&[THERE.into()]), &AtomicBool::new(false), |_| {}).unwrap();
+    found_all(&index)
+}
+
+#[test]
+fn two_earlier_programs_in_turns_overwrite_nothing_of_ours() {
+    let folder = TempFolder::new();
+    put(&folder, "index.db", &written("5", "index"));
+    put(&folder, "text.db", &written("3", "text"));
+    let wanted = totals(&Index::open(&folder).unwrap());
+    let texts = found_after_reading(&folder);
+    for turn in 0..3 {
+        for versions in [["7", "2"], ["6", "1"]] {
+            begin_anew(&folder, "index", versions[0]);
+            begin_anew(&folder, "text", versions[1]);
+        }
+        let asides = || {
+            let names = fs::read_dir(&*folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+            names.filter(|name| name.contains(".old.")).count()
+        };
+        let before = asides();
+        assert_eq!(totals(&Index::open(&folder).unwrap()), wanted, "turn {turn}");
+        assert_eq!(found_after_reading(&folder), texts, "turn {turn}");
+        assert_eq!(asides(), before + 2, "what had no other name was put aside");
+    }
+}
