@@ -1,6 +1,8 @@
 //! A first look at a raw line, before it is decoded. Most lines cannot hold a secret and need no second look. It may
 //! say yes too often, but never no if there is a secret: an escape that could hide a letter always means yes.
 
+use std::borrow::Cow;
+
 use super::announced::Announced;
 use super::class::{BASE64, BEARER};
 use super::names::{self, LastName, name_around};
@@ -15,6 +17,8 @@ pub(super) const KEYS: &[&str] = &["PRIVATE KEY", "OpenVPN Static key", "NKEY SE
 
 /// How far from an announcement it looks.
 const FAR: usize = 512;
+/// The shortest line of a key, and the longest text between two of them.
+const KEY_LINE: usize = 40;
 
 /// Names that occur in nearly every line of an agent and do not name a secret.
 const HARMLESS: &[&str] = &[
@@ -53,17 +57,21 @@ const HARMLESS: &[&str] = &[
 
 /// Returns whether a raw line may hold a secret.
 pub(super) fn may_hold(rules: &Rules, line: &[u8]) -> bool {
-    // An escape at the end of the line is too short for the sieve.
-    let ends_in_escape =
-        line.ends_with(b"\\/") || line.get(line.len().saturating_sub(3)..).is_some_and(|end| end.starts_with(b"\\/"));
+    let mut plain = Cow::Borrowed(line);
+    if memchr::memchr(b'\\', line).is_some() {
+        if memchr::memmem::find(line, b"\\/").is_some() {
+            return true;
+        }
+        plain = without_codes(plain, b"\\u001b[");
+    }
     // A line that is no JSON may have colours as they are.
-    let is_coloured = line.first() != Some(&b'{') && memchr::memchr(0x1b, line).is_some();
-    rules.is_blind() || ends_in_escape || is_coloured || Glance::new(line, true).may_hold(rules)
-}
-
-/// Returns whether a text may hold a secret. The text has no escapes, or they are checked elsewhere.
-pub(super) fn may_hold_as_it_is(rules: &Rules, text: &[u8]) -> bool {
-    rules.is_blind() || Glance::new(text, false).may_hold(rules)
+    if memchr::memchr(0x1b, line).is_some() {
+        plain = without_codes(plain, b"\x1b[");
+        if memchr::memchr(0x1b, &plain).is_some() {
+            return true;
+        }
+    }
+    rules.is_blind() || Glance::new(&plain, true).may_hold(rules)
 }
 
 /// Returns whether something in the text from `from` on announces a secret, or begins to.
@@ -72,7 +80,28 @@ pub(super) fn announces(rules: &Rules, text: &str, from: usize) -> bool {
     rules.is_blind() || rules.sieve.any(text.as_bytes(), from, Look::Cut, is_one)
 }
 
-struct Glance<'l> {
+/// Returns a raw line without the colour codes that begin so. Other codes stay.
+fn without_codes<'l>(line: Cow<'l, [u8]>, begin: &[u8]) -> Cow<'l, [u8]> {
+    let (mut plain, mut kept) = (Vec::new(), 0);
+    for code in memchr::memmem::find_iter(&line, begin) {
+        plain.reserve(line.len() - kept);
+        let from = code + begin.len();
+        let end = from + line[from..].iter().take_while(|byte| matches!(byte, b'0'..=b'?')).count();
+        if line.get(end).is_some_and(u8::is_ascii_alphabetic) {
+            plain.extend_from_slice(&line[kept..code]);
+            // In JSON within JSON, the escape has more backslashes.
+            plain.truncate(plain.len() - plain.iter().rev().take_while(|byte| **byte == b'\\').count());
+            kept = end + 1;
+        }
+    }
+    if kept == 0 {
+        return line;
+    }
+    plain.extend_from_slice(&line[kept..]);
+    Cow::Owned(plain)
+}
+
+pub(super) struct Glance<'l> {
     line: &'l [u8],
     is_raw: bool,
     /// Where the name that was checked last ends.
@@ -86,27 +115,27 @@ struct Glance<'l> {
     /// The next `@` and the next byte that ends a URL, so each byte is searched only once.
     next_at: Option<usize>,
     next_end: Option<usize>,
-    /// Where the last list of strings ends that was looked through.
-    listed: usize,
+    /// Up to where it was looked through for lines of keys.
+    lined: usize,
 }
 
 impl<'l> Glance<'l> {
-    fn new(line: &'l [u8], is_raw: bool) -> Self {
+    pub(super) fn new(line: &'l [u8], is_raw: bool) -> Self {
         let [users, passwords] = [USERS, PASSWORDS].map(Programs::new);
         let known = LastName::default();
-        Self { line, is_raw, last_name: 0, known, users, passwords, next_at: None, next_end: None, listed: 0 }
+        Self { line, is_raw, last_name: 0, known, users, passwords, next_at: None, next_end: None, lined: 0 }
     }
 
     fn may_hold(&mut self, rules: &Rules) -> bool {
-        let look = if self.is_raw { Look::Raw } else { Look::Whole };
-        rules.sieve.any(self.line, 0, look, |passed| match passed {
-            Passed::Escape(at) => self.is_raw && hides_letter(&self.line[at..]),
-            Passed::List(at) => self.is_raw && at >= self.listed && self.list(at),
+        rules.sieve.any(self.line, 0, Look::Raw, |passed| match passed {
+            Passed::Escape(at) => hides_letter(&self.line[at..]),
+            Passed::List(at) => self.has_key_lines(at),
             Passed::Announced(announced, start, end) => self.announced(announced, start, end),
         })
     }
 
-    fn announced(&mut self, announced: Announced, start: usize, end: usize) -> bool {
+    /// Returns whether what is announced here may be a secret.
+    pub(super) fn announced(&mut self, announced: Announced, start: usize, end: usize) -> bool {
         let line = self.line;
         let behind = &line[end..line.len().min(end + FAR)];
         let before = &line[start.saturating_sub(FAR)..start];
@@ -122,43 +151,39 @@ impl<'l> Glance<'l> {
             Announced::Address => self.address(end),
             Announced::Bearer => behind.iter().take(8).filter(|byte| BEARER.has(**byte)).count() == 8,
             Announced::User => memchr::memchr(b':', behind).is_some() && self.users.before(line, start).is_some(),
-            Announced::Password => self.passwords.before(line, start).is_some(),
+            // In a list, the words of the program stand apart.
+            Announced::Password => {
+                line[start] != b' ' && matches!(behind.first(), Some(b'"' | b'\'' | b'\\'))
+                    || self.passwords.before(line, start).is_some()
+            }
             Announced::Command(command) => {
                 command.flags.iter().any(|(flag, _)| *flag == command.name.trim_end() || contains(behind, flag))
             }
             Announced::Jwk => matches!(before.last(), Some(b'"' | b'\'')),
             Announced::Piped => memchr::memchr(b'|', before).is_some(),
-            Announced::Signature | Announced::Literal | Announced::PrivateLines | Announced::Hunk | Announced::Value => true,
+            Announced::Signature => behind.iter().take(16).filter(|byte| BEARER.has(**byte) || **byte == b'%').count() == 16,
+            Announced::Hunk => self.has_key_lines(end),
+            Announced::Literal | Announced::PrivateLines | Announced::Value => true,
         }
     }
 
-    /// Returns whether two strings in a row in the list that begins here end like the lines of a key.
-    fn list(&mut self, at: usize) -> bool {
+    /// Returns whether the lines of a key may follow: two long runs of encoded bytes, one behind the other.
+    fn has_key_lines(&mut self, from: usize) -> bool {
         let line = self.line;
-        let slashes = |from: usize| line[from..].iter().take_while(|byte| **byte == b'\\').count();
-        let depth = slashes(at + 1);
-        let (mut keys, mut next) = (0, at + 1);
-        while slashes(next) == depth && line.get(next + depth) == Some(&b'"') {
-            let start = next + depth + 1;
-            let closes = |quote: &usize| {
-                let before = line[start..*quote].iter().rev().take_while(|byte| **byte == b'\\').count();
-                before == depth || depth == 0 && before % 2 == 0
-            };
-            let mut quotes = memchr::memchr_iter(b'"', &line[start..]).map(|quote| start + quote);
-            let Some(end) = quotes.find(closes) else { break };
-            let string = &line[start..end - depth];
-            // A line may hold its end, too.
-            let string = string.strip_suffix(b"n").filter(|string| string.ends_with(b"\\")).unwrap_or(string);
-            let run =
-                string.iter().rev().skip_while(|byte| **byte == b'\\').take(FAR).take_while(|byte| BASE64.has(**byte)).count();
-            keys = if run >= 40 { keys + 1 } else { 0 };
-            if keys == 2 {
-                return true;
+        let (mut at, mut last) = (from.max(self.lined), None);
+        self.lined = line.len();
+        let run = |bytes: &mut dyn Iterator<Item = &u8>| bytes.take_while(|byte| BASE64.has(**byte)).count();
+        // A run is longer than a step, so none is stepped over.
+        while let Some(byte) = line.get(at) {
+            if BASE64.has(*byte) {
+                let (start, end) = (at - run(&mut line[..at].iter().rev().take(KEY_LINE)), at + run(&mut line[at..].iter()));
+                if end - start >= KEY_LINE && last.replace(end).is_some_and(|last| start < last + KEY_LINE) {
+                    return true;
+                }
+                at = end;
             }
-            next = end + 1 + usize::from(line.get(end + 1) == Some(&b','));
-            next += line[next.min(line.len())..].iter().take(8).take_while(|byte| **byte == b' ').count();
+            at += KEY_LINE;
         }
-        self.listed = next;
         false
     }
 
@@ -242,7 +267,7 @@ fn hides_letter(escape: &[u8]) -> bool {
     };
     let value =
         digits.and_then(|digits| std::str::from_utf8(digits).ok()).and_then(|digits| u32::from_str_radix(digits, 16).ok());
-    escape[1] == b'/' || value.is_some_and(|value| (0x20..0x80).contains(&value) || value == 0x1b)
+    value.is_some_and(|value| (0x20..0x80).contains(&value) || value == 0x1b)
 }
 
 #[cfg(test)]

@@ -69,8 +69,12 @@ pub(super) fn find(rules: &Rules, text: &str, more: bool) -> Found {
 
 /// Finds the secrets in a text and in the views of it. Of lines in a list the beginning may be missing.
 pub(super) fn look(rules: &Rules, text: &str, more: bool, is_list: bool) -> Found {
-    let mut found = scan(rules, text, more);
-    if let Some(plain) = uncoloured(text) {
+    let plain = uncoloured(text);
+    // Without its codes a text says all that it says with them, unless they are links.
+    let is_said = plain.is_some() && !more && memchr::memmem::find(text.as_bytes(), b"\x1b]").is_none();
+    let mut found =
+        if is_said { Found { spans: Vec::new(), undecided: text.len(), is_quiet: true } } else { scan(rules, text, more) };
+    if let Some(plain) = plain {
         found.undecided = plain.cut.filter(|_| more).map_or(found.undecided, |cut| cut.min(found.undecided));
         found.add(&plain, look(rules, &plain.text, more, is_list));
     } else if !found.is_quiet || is_list {

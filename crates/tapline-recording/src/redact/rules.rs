@@ -37,6 +37,8 @@ const PLACES: &[(&str, Announced)] = &[
     ("kinit ", Announced::Piped),
     ("cryptsetup ", Announced::Piped),
     ("passwd --stdin", Announced::Piped),
+    ("--with-token", Announced::Piped),
+    ("secret generic", Announced::Piped),
     ("secret create", Announced::Piped),
     ("secret put", Announced::Piped),
     ("secret set", Announced::Piped),
@@ -162,7 +164,7 @@ const WORD: usize = 256;
 struct Begun {
     beginnings: HashSet<Vec<u8>>,
     longest: usize,
-    /// The pairs of bytes that a prefix begins with, one bit each. They rule out most texts.
+    /// The pairs of bytes that prefixes of a length begin with, one bit each. They rule out most texts.
     pairs: Vec<u64>,
     /// For each last byte, the lengths of the prefixes that end with it, one bit each. The last bit means any greater
     /// length.
@@ -178,7 +180,7 @@ impl Begun {
             begun.longest = begun.longest.max(part.len());
             begun.lengths[usize::from(part[part.len() - 1])] |= 1 << part.len().min(63);
             if let [one, other, ..] = part[..] {
-                let pair = pair(one, other);
+                let pair = pair(one, other, part.len());
                 begun.pairs[pair / 64] |= 1 << (pair % 64);
             }
         }
@@ -194,7 +196,7 @@ impl Begun {
         let may_be = |from: &usize| lengths >> (bytes.len() - from).min(63) & 1 == 1;
         (from..bytes.len()).filter(may_be).find(|from| match bytes[*from..] {
             [one, other, ref rest @ ..] => {
-                let pair = pair(one, other);
+                let pair = pair(one, other, bytes.len() - from);
                 // One or two letters inside a word are not enough for a prefix.
                 let within = rest.is_empty() && *from > 0 && ALNUM.has(bytes[from - 1]);
                 self.pairs[pair / 64] >> (pair % 64) & 1 == 1 && !within && self.beginnings.contains(&bytes[*from..])
@@ -205,6 +207,7 @@ impl Begun {
     }
 }
 
-fn pair(one: u8, other: u8) -> usize {
-    usize::from(one) << 8 | usize::from(other)
+/// Returns the place of prefixes of a length that begin with these bytes.
+fn pair(one: u8, other: u8, length: usize) -> usize {
+    (usize::from(one) << 8 | usize::from(other)) ^ ((length * 0x9E5) & 0xFFFF)
 }

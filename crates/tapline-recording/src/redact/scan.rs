@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::announced::Announced;
 use super::class::{ALNUM, Class, TOKEN};
-use super::glance::{announces, may_hold_as_it_is};
+use super::glance::{Glance, announces};
 use super::looks::HEAD;
 use super::names::LastName;
 use super::programs::{LITERALS, PASSWORDS, Programs, USERS};
@@ -240,22 +240,29 @@ impl<'a> Scan<'a> {
 
 /// Finds the secrets in a text. `more` says whether text may follow.
 pub(super) fn scan(rules: &Rules, text: &str, more: bool) -> Found {
-    let is_quiet = if more { !announces(rules, text, 0) } else { !may_hold_as_it_is(rules, text.as_bytes()) };
-    if is_quiet {
-        let undecided = if more { rules.may_begin(text) } else { text.len() };
-        return Found { spans: Vec::new(), undecided, is_quiet };
-    }
-    let mut scan = Scan::new(text, more);
-    rules.announcements(text.as_bytes(), |announced, start, end| scan.announced(announced, start, end));
-    let mut undecided = scan.undecided;
+    let mut found = Found { spans: Vec::new(), undecided: text.len(), is_quiet: !rules.is_blind() };
     if more {
-        undecided = undecided.min(rules.may_begin(text));
+        found.undecided = rules.may_begin(text);
+        if !announces(rules, text, 0) {
+            return found;
+        }
     }
-    let mut spans = scan.spans;
-    // A manifest may hide text before the last finding.
-    if scan.is_unordered {
-        merge(&mut spans);
+    let mut glance = Glance::new(text.as_bytes(), false);
+    let mut scan = None;
+    rules.announcements(text.as_bytes(), |announced, start, end| {
+        if more || rules.is_blind() || glance.announced(announced, start, end) {
+            scan.get_or_insert_with(|| Scan::new(text, more)).announced(announced, start, end);
+        }
+    });
+    if let Some(scan) = scan {
+        found.is_quiet = false;
+        found.undecided = found.undecided.min(scan.undecided);
+        found.spans = scan.spans;
+        // A manifest may hide text before the last finding.
+        if scan.is_unordered {
+            merge(&mut found.spans);
+        }
     }
-    rules.patterns(text, &mut spans);
-    Found { spans, undecided, is_quiet }
+    rules.patterns(text, &mut found.spans);
+    found
 }

@@ -10,15 +10,13 @@ use super::table::Part;
 const WINDOW: usize = 4;
 /// How many bytes before new text an announcement in it may begin.
 pub(super) const OVERLAP: usize = WINDOW - 1;
-/// How many positions are checked between two branches.
+/// How many positions are checked between two branches, and how many of them are looked at again if one passes.
 const STEP: usize = 16;
+const QUARTER: usize = STEP / 4;
 /// The group of escapes that can hide a letter.
 const ESCAPES: usize = 63;
-/// The group of lists of strings.
+/// The group of lists of strings. The groups before it are for announcements.
 const LISTS: usize = 62;
-/// The first group for short announcements, which have one group each while there are any left. The groups before it
-/// are for the others.
-const FIRST_SHORT: usize = 38;
 
 /// Everything that is searched for, as tables.
 #[derive(Debug)]
@@ -65,16 +63,27 @@ pub(super) enum Passed {
     Announced(Announced, usize, usize),
 }
 
+/// The bytes that may stand at each place of a window.
+type Sets = [Vec<u8>; WINDOW];
+
 impl Sieve {
     pub(super) fn new(found: &[(String, Announced)]) -> Self {
-        let groups = std::iter::repeat_with(Vec::new).take(64).collect();
+        let groups = std::iter::repeat_with(Vec::new).take(LISTS).collect();
         let mut sieve = Self { tables: Box::new([[0; 256]; WINDOW]), groups, windows: vec![0; 1024], is_blind: false };
-        let mut short = FIRST_SHORT;
-        for (text, announced) in found {
-            sieve.add(text.as_bytes(), *announced, &mut short);
+        let mut needles: Vec<(f32, Sets, Needle)> =
+            found.iter().filter_map(|(text, announced)| sieve.needle(text.as_bytes(), *announced)).collect();
+        // What passes most often is placed first, so that it has a group of its own.
+        needles.sort_by(|(one, ..), (other, ..)| other.total_cmp(one));
+        let mut odds_of_groups = [[0.0; WINDOW]; LISTS];
+        for (_, sets, needle) in needles {
+            let group = sieve.place(&sets, &mut odds_of_groups);
+            sieve.allow(group, sets.each_ref().map(Vec::as_slice));
+            let (word, bit) = hashed(needle.window);
+            sieve.windows[word] |= bit;
+            sieve.groups[group].push(needle);
         }
         let any: Vec<u8> = (0..=255).collect();
-        sieve.allow(ESCAPES, [b"\\", b"u/x", &any, &any]);
+        sieve.allow(ESCAPES, [b"\\", b"ux", b"01234567", &any]);
         sieve.allow(LISTS, [b"[", b"\"\\", &any, &any]);
         sieve
     }
@@ -87,47 +96,48 @@ impl Sieve {
         }
     }
 
-    fn add(&mut self, text: &[u8], announced: Announced, short: &mut usize) {
+    /// Returns an announcement, the window of it that will be in the tables, and how often that passes.
+    fn needle(&mut self, text: &[u8], announced: Announced) -> Option<(f32, Sets, Needle)> {
         let is_plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b'\'') || *byte == b' ';
         let is_loose = matches!(announced, Announced::Value) && !text.iter().all(is_plain);
-        let mut sets = [const { Vec::new() }; WINDOW];
         let mut offset = 0;
-        let group = if text.len() < WINDOW {
+        let sets: Sets = if text.len() < WINDOW {
             // The window includes what follows.
             let follows = follows(announced);
-            for (at, set) in sets.iter_mut().enumerate() {
-                *set = text.get(at).map_or_else(|| follows.clone(), |byte| vec![*byte]);
-            }
-            // Announcements that differ only in case share a group.
-            let same = |needle: &Needle| needle.text.len() == text.len() && needle.text[0].eq_ignore_ascii_case(&text[0]);
-            let known = (FIRST_SHORT..*short).find(|group| self.groups[*group].iter().any(same));
-            let group = known.unwrap_or((*short).min(LISTS - 1));
-            *short = (*short).max(group + 1).min(LISTS);
-            group
+            std::array::from_fn(|at| text.get(at).map_or_else(|| follows.clone(), |byte| vec![*byte]))
         } else {
             let is_spelt = |window: &[u8]| !window.iter().all(is_plain);
             // Take the rarest window, and the first of those.
-            let rank = |window: &[u8]| (is_spelt(window), window.iter().map(|byte| commonness(*byte)).sum::<u32>());
-            let Some((at, window)) = text.windows(WINDOW).enumerate().min_by_key(|(_, window)| rank(window)) else { return };
+            let of_window = |window: &[u8]| window.iter().map(|byte| odds([byte])).product::<f32>();
+            let order = |one: &[u8], other: &[u8]| {
+                is_spelt(one).cmp(&is_spelt(other)).then_with(|| of_window(one).total_cmp(&of_window(other)))
+            };
+            let (at, window) = text.windows(WINDOW).enumerate().min_by(|(_, one), (_, other)| order(one, other))?;
             self.is_blind |= is_spelt(window);
             offset = at;
-            for (set, byte) in sets.iter_mut().zip(window) {
-                *set = vec![*byte];
-            }
-            match window[0] {
-                byte @ b'a'..=b'z' => usize::from(byte - b'a') + 1,
-                byte @ b'A'..=b'Z' => 27 + usize::from(byte % 8),
-                byte => 35 + usize::from(byte % 3),
-            }
+            std::array::from_fn(|at| vec![window[at]])
         };
-        self.allow(group, sets.each_ref().map(Vec::as_slice));
         let window = number(&text[offset..]);
         let mask = number(&[u8::MAX; WINDOW][..text.len().min(WINDOW)]);
-        if text.len() >= WINDOW {
-            let (word, bit) = hashed(window);
-            self.windows[word] |= bit;
-        }
-        self.groups[group].push(Needle { text: text.into(), offset, announced, window, mask, is_loose });
+        let passes = sets.iter().map(odds).product();
+        Some((passes, sets, Needle { text: text.into(), offset, announced, window, mask, is_loose }))
+    }
+
+    /// Returns the group that lets through the least more with this window, and adds it to the odds of that group.
+    fn place(&self, sets: &Sets, odds_of_groups: &mut [[f32; WINDOW]; LISTS]) -> usize {
+        let with = |group: usize, before: &[f32; WINDOW]| -> [f32; WINDOW] {
+            std::array::from_fn(|at| {
+                let new = sets[at].iter().filter(|byte| self.tables[at][usize::from(**byte)] >> group & 1 == 0);
+                before[at] + odds(new)
+            })
+        };
+        let grown = odds_of_groups.iter().enumerate().map(|(group, before)| {
+            let after = with(group, before);
+            (group, after, after.iter().product::<f32>() - before.iter().product::<f32>())
+        });
+        let (group, after, _) = grown.min_by(|(.., one), (.., other)| one.total_cmp(other)).unwrap_or_default();
+        odds_of_groups[group] = after;
+        group
     }
 
     /// Calls `check` with everything that passes from here on, in order, until it returns true. Returns whether it did.
@@ -138,12 +148,12 @@ impl Sieve {
         };
         let mut at = from;
         while let Some(chunk) = text.get(at..).and_then(<[u8]>::first_chunk::<{ STEP + WINDOW - 1 }>) {
-            let mut all = 0;
+            let mut quarters = [0; STEP / QUARTER];
             for place in 0..STEP {
-                all |= groups(chunk[place], chunk[place + 1], chunk[place + 2], chunk[place + 3]);
+                quarters[place / QUARTER] |= groups(chunk[place], chunk[place + 1], chunk[place + 2], chunk[place + 3]);
             }
-            if all != 0 {
-                for place in 0..STEP {
+            if quarters.iter().fold(0, |all, quarter| all | quarter) != 0 {
+                for place in (0..STEP).filter(|place| quarters[place / QUARTER] != 0) {
                     let groups = groups(chunk[place], chunk[place + 1], chunk[place + 2], chunk[place + 3]);
                     if groups != 0 && self.passes(groups, text, at + place, look, &mut check) {
                         return true;
@@ -169,22 +179,18 @@ impl Sieve {
 
     fn passes(&self, mut groups: u64, text: &[u8], at: usize, look: Look, check: &mut impl FnMut(Passed) -> bool) -> bool {
         let window = number(&text[at..]);
-        let (word, bit) = hashed(window);
-        // Only the groups of short announcements, and those of no announcement, have other windows.
-        if self.windows[word] & bit == 0 {
-            groups &= !0 << FIRST_SHORT;
+        let is_known = |mask: u32| {
+            let (word, bit) = hashed(window & mask);
+            self.windows[word] & bit != 0
+        };
+        if !is_known(u32::MAX) && !is_known(0xFF_FFFF) && !is_known(0xFFFF) {
+            groups &= !0 << LISTS;
         }
         while groups != 0 {
             let group = groups.trailing_zeros() as usize;
             groups &= groups - 1;
-            if group == ESCAPES {
-                if check(Passed::Escape(at)) {
-                    return true;
-                }
-                continue;
-            }
-            if group == LISTS {
-                if check(Passed::List(at)) {
+            if group >= LISTS {
+                if check(if group == LISTS { Passed::List(at) } else { Passed::Escape(at) }) {
                     return true;
                 }
                 continue;
@@ -237,15 +243,22 @@ fn follows(announced: Announced) -> Vec<u8> {
     }
 }
 
-/// Returns roughly how often a byte occurs in agents' output.
-fn commonness(byte: u8) -> u32 {
-    match byte {
-        b'e' | b't' | b'a' | b'o' | b'i' | b'n' | b's' | b'r' | b' ' => 6,
-        b'd' | b'l' | b'c' | b'u' | b'm' | b'p' | b'h' => 4,
-        b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'"' | b':' => 3,
-        b'.' | b'/' | b'=' => 2,
-        _ => 1,
+/// The bytes that occur most often in agents' output, the most frequent first.
+const FREQUENT: &[u8] = b" et\"nsraoil:duc,_p\\mfh-.01()gyb{}4wk/`2vx=38|56>9;7S'&E[T<]RB";
+
+/// Roughly how often each byte occurs there.
+static ODDS: [f32; 256] = {
+    let (mut odds, mut at, mut rank) = ([0.0008; 256], 0, 0.0);
+    while at < FREQUENT.len() {
+        odds[FREQUENT[at] as usize] = 0.12 / (1.0 + 0.3 * rank + 0.01 * rank * rank);
+        (at, rank) = (at + 1, rank + 1.0);
     }
+    odds
+};
+
+/// Returns how often one of these bytes occurs.
+fn odds<'b>(bytes: impl IntoIterator<Item = &'b u8>) -> f32 {
+    bytes.into_iter().map(|byte| ODDS[usize::from(*byte)]).sum()
 }
 
 /// Returns a word in lower case, in CAPITALS and Capitalised.

@@ -149,7 +149,8 @@ impl StreamRedactor {
     fn may_speak(&self, bytes: &[u8]) -> bool {
         !self.blocks.is_empty()
             || memchr::memmem::find(bytes, b"stream_event").is_some()
-            || memchr::memmem::find_iter(bytes, b"\\u00").any(|at| matches!(bytes.get(at + 4), Some(b'2'..=b'7')))
+            || memchr::memchr(b'\\', bytes).is_some()
+                && memchr::memmem::find_iter(bytes, b"\\u00").any(|at| matches!(bytes.get(at + 4), Some(b'2'..=b'7')))
     }
 
     /// Ends the stream and passes on the lines that still wait.

@@ -15,7 +15,7 @@ use beyond::is_mixed;
 pub(super) const QUOTED: usize = 16 << 10;
 
 /// Texts before a name whose value follows after a space: `--password VALUE`, `setx PASSWORD VALUE`.
-const FLAGS: &[&str] = &["--", " -", "setx ", "setenv ", "set -x ", "set -gx ", "configure set ", "config set "];
+const FLAGS: &[&str] = &["--", " -", "--secret ", "setx ", "setenv ", "set -x ", "set -gx ", "configure set ", "config set "];
 /// The flags of openssl whose value says where the password comes from: `-passin pass:VALUE`.
 const OPENSSL: &[&str] = &["-pass ", "-passin ", "-passout "];
 
@@ -89,6 +89,8 @@ impl Scan<'_> {
                     let end = span.end;
                     self.hide(span);
                     self.new_value(end);
+                } else {
+                    self.fallback(at);
                 }
             }
         }
@@ -270,7 +272,9 @@ impl Scan<'_> {
         }
         match (joint, self.bytes.get(at)) {
             (Joint::Call, _) => return None,
-            (Joint::Json | Joint::Colon, Some(b'[' | b'{')) if is_sure => return self.in_brackets(at),
+            (Joint::Json | Joint::Colon, Some(b'[' | b'{')) if is_sure || name == "cookies" => {
+                return self.in_brackets(is_sure, at);
+            }
             // `Pwd={a;b};`
             (Joint::Equals, Some(b'{')) if is_sure => {
                 let end = at + memchr::memchr2(b'}', b'\n', &self.bytes[at..self.bytes.len().min(at + HEAD)])?;

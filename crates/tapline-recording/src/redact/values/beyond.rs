@@ -91,23 +91,39 @@ impl Scan<'_> {
         None
     }
 
-    /// Hides all strings of a list, or the value of an object, behind a name in JSON.
-    pub(in crate::redact) fn in_brackets(&mut self, from: usize) -> Option<Range<usize>> {
-        let mut at = from + 1;
+    /// Hides the literal in `password = process.env.PASSWORD || "VALUE"`.
+    pub(in crate::redact) fn fallback(&mut self, at: usize) {
+        let line = self.text[at..floor(self.text, at + HEAD)].lines().next().unwrap_or_default();
+        let is_other = |quote: &usize| [" || ", " ?? ", " or "].iter().any(|sign| line[..*quote].ends_with(sign));
+        let literal = memchr::memchr3_iter(b'"', b'\'', b'`', line.as_bytes()).find(is_other);
+        if let Some(span) = literal.and_then(|quote| self.value("", false, Joint::SpacedEquals, at + quote)) {
+            self.hide(span);
+        }
+    }
+
+    /// Hides all strings of a list, or the values of objects, behind a name in JSON.
+    pub(in crate::redact) fn in_brackets(&mut self, is_sure: bool, from: usize) -> Option<Range<usize>> {
         let bytes = self.bytes;
+        let mut at = from + usize::from(bytes[from] == b'[');
         loop {
             at += bytes[at..].iter().take(HEAD).take_while(|byte| byte.is_ascii_whitespace() || **byte == b',').count();
+            if self.byte(at) == Some(b'{') {
+                let value = pairs::behind(bytes, at)?;
+                let is_sure = is_sure && self.text[at..value].trim_end_matches([' ', ':', '\\', '"']).ends_with("value");
+                let span = self.value("value", is_sure, Joint::Json, value).filter(|span| span.len() > 7);
+                if at == from {
+                    return span;
+                }
+                at = value + memchr::memchr(b'}', &bytes[value..bytes.len().min(value + QUOTED)])? + 1;
+                if let Some(span) = span {
+                    self.hide(span);
+                }
+                continue;
+            }
             let slashes = bytes[at..].iter().take(HEAD).take_while(|byte| **byte == b'\\').count();
-            let quote = self.byte(at + slashes).filter(|byte| matches!(byte, b'"' | b'\''))?;
+            let quote = self.byte(at + slashes).filter(|byte| is_sure && matches!(byte, b'"' | b'\''))?;
             let begin = at + slashes + 1;
             let end = self.closing(begin, quote, slashes);
-            if bytes[from] == b'{' {
-                let colon = end + slashes + 1;
-                let value = self.text.get(colon..)?.trim_start().strip_prefix(':').map(str::trim_start)?;
-                let value = self.text.len() - value.len();
-                let is_value = pairs::is_value(&self.text[begin..end]);
-                return if is_value { self.value("token", false, Joint::Json, value) } else { None };
-            }
             if begin < end && !names::is_placeholder(&self.text[begin..end]) && end - begin < HEAD {
                 self.hide(begin..end);
             }
