@@ -22,9 +22,9 @@ const LISTS: usize = 62;
 #[derive(Debug)]
 pub(super) struct Sieve {
     tables: Box<[[u64; 256]; WINDOW]>,
-    groups: Vec<Vec<Needle>>,
-    /// The whole windows in the tables, hashed, one bit each. They rule out most of what the tables let through.
-    windows: Vec<u64>,
+    needles: Vec<Needle>,
+    /// For each hash of a window in the tables, the first announcement that has it.
+    first: Vec<u32>,
     /// Whether a line of JSON may spell something that is searched for in a way that the tables do not have.
     pub(super) is_blind: bool,
 }
@@ -35,9 +35,11 @@ struct Needle {
     text: Box<[u8]>,
     offset: usize,
     announced: Announced,
-    /// That part as a number, which distinguishes most announcements of a group.
+    /// That part as a number, as far as it is in the text.
     window: u32,
     mask: u32,
+    /// The next announcement whose window has the same hash.
+    next: u32,
     /// Whether a line of JSON may spell it differently, so only the part in the tables is compared.
     is_loose: bool,
 }
@@ -68,19 +70,18 @@ type Sets = [Vec<u8>; WINDOW];
 
 impl Sieve {
     pub(super) fn new(found: &[(String, Announced)]) -> Self {
-        let groups = std::iter::repeat_with(Vec::new).take(LISTS).collect();
-        let mut sieve = Self { tables: Box::new([[0; 256]; WINDOW]), groups, windows: vec![0; 1024], is_blind: false };
+        let (tables, needles, first) = (Box::new([[0; 256]; WINDOW]), Vec::new(), vec![u32::MAX; HASHES]);
+        let mut sieve = Self { tables, needles, first, is_blind: false };
         let mut needles: Vec<(f32, Sets, Needle)> =
             found.iter().filter_map(|(text, announced)| sieve.needle(text.as_bytes(), *announced)).collect();
         // What passes most often is placed first, so that it has a group of its own.
         needles.sort_by(|(one, ..), (other, ..)| other.total_cmp(one));
         let mut odds_of_groups = [[0.0; WINDOW]; LISTS];
-        for (_, sets, needle) in needles {
+        for (number, (_, sets, needle)) in (0..).zip(needles) {
             let group = sieve.place(&sets, &mut odds_of_groups);
             sieve.allow(group, sets.each_ref().map(Vec::as_slice));
-            let (word, bit) = hashed(needle.window);
-            sieve.windows[word] |= bit;
-            sieve.groups[group].push(needle);
+            let next = std::mem::replace(&mut sieve.first[hashed(needle.window)], number);
+            sieve.needles.push(Needle { next, ..needle });
         }
         let any: Vec<u8> = (0..=255).collect();
         sieve.allow(ESCAPES, [b"\\", b"ux", b"01234567", &any]);
@@ -120,7 +121,7 @@ impl Sieve {
         let window = number(&text[offset..]);
         let mask = number(&[u8::MAX; WINDOW][..text.len().min(WINDOW)]);
         let passes = sets.iter().map(odds).product();
-        Some((passes, sets, Needle { text: text.into(), offset, announced, window, mask, is_loose }))
+        Some((passes, sets, Needle { text: text.into(), offset, announced, window, mask, next: u32::MAX, is_loose }))
     }
 
     /// Returns the group that lets through the least more with this window, and adds it to the odds of that group.
@@ -177,26 +178,17 @@ impl Sieve {
             })
     }
 
-    fn passes(&self, mut groups: u64, text: &[u8], at: usize, look: Look, check: &mut impl FnMut(Passed) -> bool) -> bool {
-        let window = number(&text[at..]);
-        let is_known = |mask: u32| {
-            let (word, bit) = hashed(window & mask);
-            self.windows[word] & bit != 0
-        };
-        if !is_known(u32::MAX) && !is_known(0xFF_FFFF) && !is_known(0xFFFF) {
-            groups &= !0 << LISTS;
+    fn passes(&self, groups: u64, text: &[u8], at: usize, look: Look, check: &mut impl FnMut(Passed) -> bool) -> bool {
+        if groups >> LISTS != 0 && check(if groups >> ESCAPES != 0 { Passed::Escape(at) } else { Passed::List(at) }) {
+            return true;
         }
-        while groups != 0 {
-            let group = groups.trailing_zeros() as usize;
-            groups &= groups - 1;
-            if group >= LISTS {
-                if check(if group == LISTS { Passed::List(at) } else { Passed::Escape(at) }) {
-                    return true;
-                }
-                continue;
-            }
-            for needle in &self.groups[group] {
-                if window & needle.mask != needle.window {
+        // Most of what the tables let through has no such window.
+        let window = number(&text[at..]);
+        [u32::MAX, 0xFF_FFFF, 0xFFFF].into_iter().any(|mask| {
+            let mut next = self.first[hashed(window & mask)];
+            while let Some(needle) = self.needles.get(next as usize) {
+                next = needle.next;
+                if needle.mask != mask || needle.window != window & mask {
                     continue;
                 }
                 let Some(start) = at.checked_sub(needle.offset) else { continue };
@@ -209,15 +201,17 @@ impl Sieve {
                     return true;
                 }
             }
-        }
-        false
+            false
+        })
     }
 }
 
-/// Returns the place of a window among those that are known.
-fn hashed(window: u32) -> (usize, u64) {
-    let hash = (window.wrapping_mul(0x9E37_79B1) >> 16) as usize;
-    (hash / 64, 1 << (hash % 64))
+/// How many hashes windows have.
+const HASHES: usize = 1 << 12;
+
+/// Returns the hash of a window.
+fn hashed(window: u32) -> usize {
+    (window.wrapping_mul(0x9E37_79B1) >> 20) as usize
 }
 
 /// Returns the first bytes as a number.
