@@ -150,41 +150,50 @@ impl Permissions {
             Some(command) => runs::runs(command),
             None => Ok(Runs::default()),
         };
+        // The command may run something that a rule is about.
+        let may_apply = |name: &str, rules: &[Rule], ruling| {
+            let at = rules.iter().position(|rule| rule.command.is_some() && rule.is_of(call, false))?;
+            let rule = format!("{name}[{at}]");
+            let reason = format!("it cannot be known in advance what the command runs: {rule} may apply to it");
+            Some(Decision { ruling, rule: Some(rule), reason: Some(reason) })
+        };
+        let others: Vec<_> = call.commands_within.iter().filter_map(|text| runs::runs(text).ok()).collect();
         let held = [("deny", &self.deny, Ruling::Deny), ("ask", &self.ask, Ruling::Ask)];
         for (name, rules, ruling) in held {
-            if let Some((at, rule)) = rules.iter().enumerate().find(|(_, rule)| rule.holds(call, &runs)) {
+            let holds =
+                |rule: &Rule| rule.is_of(call, false) && rule.holds_path(call) && rule.holds_command(call, &runs, &others);
+            if let Some((at, rule)) = rules.iter().enumerate().find(|(_, rule)| holds(rule)) {
                 return Decision { ruling, rule: Some(format!("{name}[{at}]")), reason: rule.reason.clone() };
             }
-        }
-        // The command may run something that is denied.
-        if runs.as_ref().is_ok_and(|runs| runs.unknown) {
-            let about = |rule: &Rule| rule.command.is_some() && rule.is_of(call, false);
-            for (name, rules, _) in held {
-                if let Some(at) = rules.iter().position(about) {
-                    let rule = format!("{name}[{at}]");
-                    let reason = format!("it cannot be known in advance what the command runs: {rule} may apply to it");
-                    return Decision { ruling: Ruling::Ask, rule: Some(rule), reason: Some(reason) };
-                }
+            // What is hidden may be what is denied.
+            if runs.as_ref().is_ok_and(|runs| runs.hidden)
+                && let Some(decision) = may_apply(name, rules, ruling)
+            {
+                return decision;
             }
         }
-        self.allows(call, runs.as_ref().ok())
+        if runs.as_ref().is_ok_and(|runs| runs.unknown)
+            && let Some(decision) = held.iter().find_map(|(name, rules, _)| may_apply(name, rules, Ruling::Ask))
+        {
+            return decision;
+        }
+        self.allows(call, runs.is_ok())
     }
 
     /// Decides whether a call is allowed. If not, it needs permission.
-    fn allows(&self, call: &PendingCall, runs: Option<&Runs>) -> Decision {
+    fn allows(&self, call: &PendingCall, is_readable: bool) -> Decision {
         let open = |reason: Option<&str>| Decision { ruling: Ruling::Ask, rule: None, reason: reason.map(str::to_owned) };
-        let Some(runs) = runs else { return open(Some("the command cannot be read")) };
+        if !is_readable {
+            return open(Some("the command cannot be read"));
+        }
         let fitting = || self.allow.iter().enumerate().filter(|(_, rule)| rule.is_of(call, true) && rule.allows_path(call));
         if let Some((at, rule)) = fitting().find(|(_, rule)| rule.command.is_none()) {
             return Decision { ruling: Ruling::Allow, rule: Some(format!("allow[{at}]")), reason: rule.reason.clone() };
         }
-        let Some(command) = &call.command else { return open(None) };
+        let Some(command) = call.command.as_ref().filter(|_| call.commands_within.is_empty()) else { return open(None) };
         let rules = fitting().filter_map(|(at, rule)| Some((at, rule.command.as_ref()?))).collect();
         let covering = Covering { rules, at_home: call.cwd.is_some() && call.cwd == call.home };
         let covered = if tools::is_powershell(&call.tool) { covering.cover_words(command) } else { covering.cover(command) };
-        let goes = |words: &Vec<String>| words.first().is_some_and(|name| matches!(&**name, "cd" | "pushd" | "popd"));
-        let moved = runs.commands.iter().any(goes);
-        let covered = covered.filter(|_| runs.by_option.iter().all(|option| covering.covers_option(option, moved)));
         let Some(used) = covered else { return open(None) };
         let names: Vec<_> = used.iter().map(|at| format!("allow[{at}]")).collect();
         let reason = used.first().and_then(|at| self.allow.get(*at)?.reason.clone());
@@ -225,28 +234,28 @@ impl Rule {
     /// Returns whether the rule applies to this tool. A deny or ask rule about commands applies to every tool that runs
     /// one.
     fn is_of(&self, call: &PendingCall, allows: bool) -> bool {
-        let runs_one = call.command.is_some() || call.lost_command;
+        let runs_one = call.command.is_some() || call.lost_command || !call.commands_within.is_empty();
         tools::names(&call.tool).any(|name| self.tool.match_any(name))
             || (!allows && runs_one && self.command.is_some() && tools::of_commands().any(|name| self.tool.match_any(name)))
     }
 
-    /// Returns whether a deny or ask rule matches the call.
-    fn holds(&self, call: &PendingCall, runs: &Result<Runs, Unreadable>) -> bool {
-        self.is_of(call, false) && self.holds_command(call, runs) && self.holds_path(call)
-    }
-
     /// Returns whether the rule matches any part of a command, including what it runs in turn.
-    fn holds_command(&self, call: &PendingCall, runs: &Result<Runs, Unreadable>) -> bool {
+    fn holds_command(&self, call: &PendingCall, runs: &Result<Runs, Unreadable>, others: &[Runs]) -> bool {
         let Some(patterns) = &self.command else { return true };
+        // A pattern for a command with arguments also matches the command without any.
+        let is_for = |text: &str| patterns.match_any(text) || patterns.match_any(&format!("{text} "));
+        let finds = |runs: &Runs| {
+            runs.written.iter().any(|text| is_for(text))
+                || runs.commands.iter().any(|words| names(words).iter().any(|name| is_for(&with_name(name, words))))
+                || patterns.iter().any(|pattern| runs.may_run(pattern))
+        };
+        if others.iter().any(finds) {
+            return true;
+        }
         // A command that cannot be read may be what is denied. For a tool that the rule does not name, it may not be a
         // shell command at all.
         let Ok(runs) = runs else { return tools::names(&call.tool).any(|name| self.tool.match_any(name)) };
-        let Some(command) = &call.command else { return false };
-        // A pattern for a command with arguments also matches the command without any.
-        let is_for = |text: &str| patterns.match_any(text) || patterns.match_any(&format!("{text} "));
-        is_for(command.trim())
-            || runs.written.iter().any(|text| is_for(text))
-            || runs.commands.iter().any(|words| names(words, patterns).iter().any(|name| is_for(&with_name(name, words))))
+        call.command.as_ref().is_some_and(|command| is_for(command.trim()) || finds(runs))
     }
 
     /// Returns whether the rule matches any path of the call.
@@ -264,7 +273,7 @@ impl Rule {
             return tools::only_reads(&call.tool) || !call.paths.iter().any(unnamed);
         };
         // A command can access any path, so a rule with only a path allows none.
-        if self.command.is_none() && (call.command.is_some() || call.lost_command) {
+        if self.command.is_none() && (call.command.is_some() || call.lost_command || !call.commands_within.is_empty()) {
             return false;
         }
         let home = call.home.as_deref();
@@ -274,15 +283,14 @@ impl Rule {
     }
 }
 
-/// Returns the names that a command may have: as written, its file name, in lower case (as some file systems compare
-/// names), and the names that a file pattern may match.
-fn names(words: &[String], patterns: &Patterns) -> Vec<String> {
+/// Returns the names that a command may have: as written, its file name, and in lower case (as some file systems
+/// compare names).
+fn names(words: &[String]) -> Vec<String> {
     let Some(name) = words.first() else { return Vec::new() };
     let file = name.rsplit('/').next().unwrap_or_default();
     let file = file.strip_prefix('=').unwrap_or(file);
     let mut names = vec![name.clone(), file.to_owned(), file.to_lowercase()];
     names.dedup();
-    names.extend(patterns.iter().filter_map(runs::literal_name).filter(|known| runs::could_be(name, known)).map(str::to_owned));
     names
 }
 

@@ -20,6 +20,8 @@ pub struct PendingCall {
     pub written: Vec<String>,
     /// Other names of these paths, through links. A deny rule for one of them applies.
     pub aliases: Vec<String>,
+    /// Other commands in its input: at any depth, in lists, and in JSON that is written as text.
+    pub commands_within: Vec<String>,
     /// Whether it names a path that cannot be resolved.
     pub lost_path: bool,
     /// Whether its command is not a text, or there is more than one.
@@ -33,6 +35,11 @@ pub struct PendingCall {
 /// The keys of paths and commands in a call's input.
 const PATHS: &[&str] = &["file_path", "notebook_path", "path"];
 const COMMANDS: &[&str] = &["command", "cmd"];
+/// Keys of commands in the input of other tools, in lower case and without `_` and `-`.
+const COMMANDS_OF_OTHERS: &str = "command commands cmd cmds commandline cmdline shellcommand bashcommand bash shell script scripts exec \
+    execute run runs runcommand program executable argv input stdin line lines steps";
+/// Keys of the arguments of a command beside them.
+const ARGUMENTS: &str = "args arguments argv params parameters";
 /// Tools whose paths are all at those keys.
 const KNOWN: &[&str] = &[
     "Bash",
@@ -55,6 +62,8 @@ const KNOWN: &[&str] = &[
 
 /// How deep a path may be nested in the input.
 const DEEPEST: usize = 32;
+/// The most commands in one input that are looked at.
+const MOST: usize = 1024;
 /// The longest path that any system accepts.
 const LONGEST: usize = 4096;
 
@@ -108,6 +117,47 @@ impl Texts {
     }
 }
 
+/// Collects the commands in the input of a tool that is not known.
+fn commands_within(value: Value<'_>, is_command: bool, depth: usize, found: &mut Vec<String>) {
+    if depth == DEEPEST || found.len() == MOST {
+        return;
+    }
+    if let Some(text) = value.as_str() {
+        // JSON may be written as text.
+        if text.trim_start().starts_with(['{', '['])
+            && let Ok(json) = Json::parse(&text)
+        {
+            json.with(|value| commands_within(value, is_command, depth + 1, found));
+        }
+        if is_command {
+            found.push(text.into_owned());
+        }
+    } else if let Some(items) = value.items() {
+        let items: Vec<_> = items.collect();
+        found.extend(words_of(value).filter(|_| is_command && items.len() > 1));
+        for item in items {
+            commands_within(item, is_command, depth + 1, found);
+        }
+    }
+    let entries: Vec<_> = value.entries().into_iter().flatten().collect();
+    let is = |key: &str, known: &str| known.split(' ').any(|known| known == key.to_lowercase().replace(['_', '-'], ""));
+    // `{"command": "rm", "args": ["x"]}`
+    let args: Vec<_> = entries.iter().filter(|(key, _)| is(key, ARGUMENTS)).filter_map(|(_, value)| words_of(*value)).collect();
+    for (key, value) in entries {
+        let is_command = is_command || is(&key, COMMANDS_OF_OTHERS);
+        if is_command && let Some(name) = value.as_str() {
+            found.extend(args.iter().map(|args| format!("{name} {args}")));
+        }
+        commands_within(value, is_command, depth + 1, found);
+    }
+}
+
+/// Returns the words of a list of texts, or the text itself.
+fn words_of(value: Value<'_>) -> Option<String> {
+    let words = value.items().map(|items| items.filter_map(|item| Some(item.as_str()?.into_owned())).collect::<Vec<_>>());
+    words.map(|words| words.join(" ")).or_else(|| Some(value.as_str()?.into_owned()))
+}
+
 /// Returns whether this is `~`, `~/x` or `~name`.
 fn is_a_home(text: &str) -> bool {
     let name = text.strip_prefix('~').map(|rest| rest.split('/').next().unwrap_or_default());
@@ -130,10 +180,11 @@ impl PendingCall {
         };
         let mut written = read(PATHS);
         // For an unknown tool, everything that looks like a path may be one, and any word may be a file that is denied.
-        let mut words = Vec::new();
+        let (mut words, mut within) = (Vec::new(), Vec::new());
         if !KNOWN.contains(&tool) {
             let mut texts = Texts::default();
             input.and_then(|input| input.with(|value| texts.read(value, 0)));
+            input.and_then(|input| input.with(|value| commands_within(value, false, 0, &mut within)));
             written.extend(texts.paths);
             words = texts.words;
         }
@@ -158,6 +209,10 @@ impl PendingCall {
             resolved.push(if lost { None } else { resolve(fixed, from.as_deref().or(cwd)) });
         }
         let commands = read(COMMANDS);
+        // Its command itself is not another one.
+        if let [Some(command)] = &commands[..] {
+            within.retain(|text| text != command);
+        }
         let whole = |path: &String| if path.starts_with('/') { Some(path.clone()) } else { Some(format!("{}/{path}", cwd?)) };
         Self {
             tool: tool.to_owned(),
@@ -165,6 +220,7 @@ impl PendingCall {
             // If there are two commands, it is unknown which one would run.
             lost_command: commands.len() > 1 || commands.iter().any(Option::is_none),
             command: commands.into_iter().flatten().next(),
+            commands_within: within,
             paths: resolved.into_iter().flatten().collect(),
             written: written.iter().flatten().filter_map(whole).collect(),
             aliases: words.iter().filter_map(|word| resolve(word, cwd)).collect(),

@@ -1,7 +1,7 @@
 //! Decides what rules allow: a command all of whose parts are covered by a pattern, and that every shell reads the
 //! same. Anything doubtful is not covered, so no command does more than its rule says.
 
-use super::runs::{self, ByOption, Inner, SHELLS};
+use super::runs::{self, Inner, SHELLS};
 use super::shell::{self, Node, Piece, Redirect, Script, Simple, Word};
 use crate::pattern::{Patterns, matches};
 
@@ -117,28 +117,18 @@ impl Covering<'_> {
             return None;
         }
         used.push(exact.or_else(|| rule(false))?.0);
+        let args: Vec<_> = simple.words[1..].iter().map(runs::marked).collect();
+        // `*` never covers an option that runs a program.
+        if runs::may_run(file, &args, place.fed) {
+            return (exact.is_some() && (here || !args.iter().any(|arg| relative(arg)))).then_some(());
+        }
         // If its words are not known, neither is what it runs.
-        if words.is_none() && (runs::runs_others(file) || runs::runs_by_option(file)) {
+        if words.is_none() && runs::runs_others(file) {
             return exact.map(|_| ());
         }
-        let args: Vec<_> = simple.words[1..].iter().map(|word| word.literal().unwrap_or_else(|| word.raw.clone())).collect();
-        for wrapped in [runs::inner(file, &args), runs::by_option(file, &args)] {
-            (wrapped.sure || exact.is_some()).then_some(())?;
-            for inner in wrapped.runs {
-                self.inner(inner, exact.is_some(), place, used)?;
-            }
-        }
-        Some(())
-    }
-
-    /// Returns whether the command in a program's option is covered, by itself or by a rule with exactly these words.
-    pub(super) fn covers_option(&self, ByOption { words, inner }: &ByOption, moved: bool) -> bool {
-        let says = |pattern: &str| literals(pattern).is_some_and(|literals| literals == **words);
-        let exact = self.rules.iter().any(|(_, patterns)| patterns.iter().any(says));
-        let at_home = exact && self.at_home && !moved;
-        let place = Place { alone: false, at_home, fed: false, wrapped: true, depth: 1 };
-        let is_known = !matches!(inner, Inner::Text(text, _) if text.contains(|c| shell::RESERVED.contains(&c)));
-        is_known && self.inner(inner.clone(), exact, place, &mut Vec::new()).is_some()
+        let wrapped = runs::inner(file, &args);
+        (wrapped.sure || exact.is_some()).then_some(())?;
+        wrapped.runs.into_iter().try_for_each(|inner| self.inner(inner, exact.is_some(), place, used))
     }
 
     /// Checks a command that another runs. It must be covered by itself, unless a rule names the whole command
@@ -169,7 +159,7 @@ impl Covering<'_> {
                 let is_file = !file.starts_with("/dev/") && !file.starts_with("/proc/") && (exact || file.contains('/'));
                 (place.at_home && is_file).then_some(())
             }
-            Inner::Expanded(_) => exact.then_some(()),
+            Inner::Expanded(_) | Inner::Unknown => exact.then_some(()),
         }
     }
 
@@ -259,16 +249,6 @@ pub(super) fn is_plain(word: &Word) -> bool {
             Piece::Process(_) | Piece::Arithmetic(_) | Piece::Pattern(_) => false,
         }
     })
-}
-
-/// Returns the words of a command that has nothing but plain words.
-fn literals(command: &str) -> Option<Vec<String>> {
-    match shell::read(command).ok()?.nodes.as_slice() {
-        [Node::Simple(simple)] if simple.assigns.is_empty() && simple.redirects.is_empty() => {
-            simple.words.iter().map(Word::literal).collect()
-        }
-        _ => None,
-    }
 }
 
 /// Returns whether a redirection neither writes nor reads a file.

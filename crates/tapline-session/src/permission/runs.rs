@@ -1,47 +1,99 @@
-//! Finds what a command may run: every simple command in it, and what those run in turn. It follows what a shell would
-//! do as far as the text shows (variables, functions, aliases, text passed to shells), and rather finds too much: it is
-//! used to deny or ask, never to allow.
+//! Finds what a command may run: every simple command in it, and what those run in turn. It does not imitate a shell:
+//! a name that is not written out, or a text that only exists when the command runs, is not known. This is used to deny
+//! or ask, never to allow.
 
-mod expand;
-mod options;
-mod output;
+mod mention;
+mod programs;
+mod sed;
+mod table;
 mod wrappers;
 
-use std::collections::HashMap;
-use std::rc::Rc;
-
-use super::shell::{self, Node, Piece, Redirect, Script, Simple, Unreadable, Word};
-use expand::{SPLIT, UNKNOWN, is_pattern, unmarked};
-pub(super) use expand::{could_be, literal_name};
-pub(super) use options::{by_option, runs_by_option};
+use super::shell::{self, Node, Piece, RESERVED, Redirect, Script, Simple, Unreadable, Word};
+use mention::{mentions, turned};
+pub(super) use programs::may_run;
 pub(super) use wrappers::{Inner, SHELLS, inner, runs_others};
 
 /// The most steps that are followed.
 const STEPS: usize = 50_000;
 /// The deepest nesting of shells, functions and brackets together. A recursive walk needs a limit.
 const NESTED: usize = 160;
-/// How many values of a variable are distinguished.
-const VALUES: usize = 6;
+/// Stands for any words: `$x`, `$(…)`.
+pub(super) const ANY: char = '\u{fdd0}';
+/// Stands for any text in one word that the command itself cannot choose: `"$x"`.
+const GIVEN: char = '\u{fdd1}';
+/// Stands for a file name pattern or a list in braces.
+const GLOB: char = '\u{fdd2}';
 
 /// What a command may run.
 #[derive(Debug, Default)]
 pub(super) struct Runs {
-    /// The words of each command, without quotes. The first one may contain pattern marks (see `could_be`).
+    /// The words of each command, without quotes. Marks stand for what is not written out.
     pub(super) commands: Vec<Vec<String>>,
     /// The commands as they are written.
     pub(super) written: Vec<String>,
-    /// Whether some of what it runs cannot be known from the text: `$CMD x`, `curl … | sh`.
+    /// Whether some of what it runs cannot be known from the text: `$CMD x`, `… | sh`.
     pub(super) unknown: bool,
-    /// What programs run through an option.
-    pub(super) by_option: Vec<ByOption>,
+    /// Whether a name is written in a way that hides it: `r$x`, `{rm,x}`, `/bin/r?`.
+    pub(super) hidden: bool,
+    /// Texts that some program may run in its own way: a denied name in them counts.
+    perhaps: Vec<String>,
+    /// Whether that holds for the whole text.
+    perhaps_all: bool,
+    text: String,
 }
 
-/// A program with its words, and what it runs because of an option or word of its own: `git bisect run ls`.
-#[derive(Debug)]
-pub(super) struct ByOption {
-    /// Shared, because one program may have thousands of them.
-    pub(super) words: Rc<Vec<String>>,
-    pub(super) inner: Inner,
+impl Runs {
+    /// Returns whether a program may run what a rule's pattern names, in a way that is not followed.
+    pub(super) fn may_run(&self, pattern: &str) -> bool {
+        let names: Vec<_> = pattern.split('*').next().unwrap_or_default().split_whitespace().collect();
+        let in_text = |text: &String| !names.is_empty() && names.iter().all(|name| mentions(text, name));
+        // `git $x` may be `git push`, if the text has that word.
+        let could_be = |words: &Vec<String>| {
+            let fits = |(at, name): (usize, &&str)| words.get(at).is_some_and(|word| word == name);
+            let known = names.iter().enumerate().take_while(|pair| fits(*pair)).count();
+            let open = known > 0 && words.get(known).is_some_and(|word| word.contains(is_mark));
+            open && names[known..].iter().all(|name| mentions(&self.text, name))
+        };
+        ((self.perhaps_all || self.unknown) && in_text(&self.text))
+            || (self.unknown && turned(&self.text).any(|text| in_text(&text)))
+            || self.perhaps.iter().any(in_text)
+            || self.commands.iter().any(could_be)
+    }
+}
+
+/// Returns whether a character stands for something that is not written out.
+pub(super) fn is_mark(c: char) -> bool {
+    RESERVED.contains(&c)
+}
+
+/// Returns the text of a word, with marks for what is not written out.
+pub(super) fn marked(word: &Word) -> String {
+    let list = word.raw.contains(',') || word.raw.contains("..");
+    let is_glob = |c: char| "*?".contains(c) || (c == '[' && word.raw.contains(']')) || (c == '{' && list);
+    let mut whole = String::new();
+    for piece in &word.pieces {
+        match piece {
+            Piece::Text { text, quoted: true } => whole.push_str(text),
+            Piece::Text { text, quoted: false } => {
+                whole.extend(text.chars().map(|c| if is_glob(c) { GLOB } else { c }));
+            }
+            // What is cut out of a variable hides it.
+            Piece::Variable { operator, .. } if !matches!(&**operator, "" | "-" | ":-" | "=" | ":=" | "?" | ":?" | "@") => {
+                whole.push(GLOB);
+            }
+            Piece::Variable { quoted, .. } => whole.push(if *quoted { GIVEN } else { ANY }),
+            Piece::Output { .. } => whole.push(ANY),
+            Piece::Process(_) => whole.push_str("/dev/fd/63"),
+            Piece::Arithmetic(_) => whole.push('0'),
+            Piece::Pattern(_) => whole.push(GLOB),
+        }
+    }
+    whole
+}
+
+/// Returns whether a word may be an option, or any other word, when the command runs.
+fn is_open(word: &str) -> bool {
+    word.starts_with([ANY, GLOB])
 }
 
 /// Reads a command and follows it.
@@ -53,11 +105,11 @@ pub(super) fn runs(text: &str) -> Result<Runs, Unreadable> {
     if joined != text {
         walk.text(&joined)?;
     }
-    let unknown = walk.found.unknown;
-    if let Some(script) = in_dash(&joined) {
-        walk.script(&script, &Input::Inherited)?;
-    }
-    walk.found.unknown = unknown;
+    walk.in_dash(&joined, &Input::Inherited)?;
+    walk.found.text = joined;
+    walk.expanded_texts()?;
+    let is_run = |file: &String| walk.run_files.contains(file);
+    walk.found.perhaps_all |= walk.written_files.iter().any(is_run);
     Ok(walk.found)
 }
 
@@ -69,13 +121,6 @@ pub(super) fn leaves(text: &str, cwd: Option<&str>) -> bool {
         _ => false,
     };
     runs(text).map_or(true, |runs| runs.unknown || runs.commands.iter().any(goes))
-}
-
-/// Reads a command as dash does, if bash reads it differently. In dash, `ls &>f rm x` is `ls & >f rm x`, `[[` and `((` start
-/// commands, which a line end finishes, and `$'a\'` ends there.
-fn in_dash(text: &str) -> Option<Script> {
-    let other = text.replace("&>", "& >").replace("((", "( (").replace("$( (", "$((").replace("[[", "[").replace("$'", "'");
-    if other == text { None } else { shell::read(&other).ok() }
 }
 
 fn joined_lines(text: &str) -> String {
@@ -93,105 +138,58 @@ fn joined_lines(text: &str) -> String {
 }
 
 /// The standard input of a command.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 enum Input {
     Inherited,
-    Known(String),
+    /// A here-document or `<<<`.
+    Text(String),
+    /// A pipe, a file, or something that was opened before.
     Unknown,
 }
 
-/// The values that a variable may have. Each is a list, as in an array.
-type Values = Vec<Vec<String>>;
+impl Input {
+    /// Adds a text, which may also be at another number.
+    fn with(&self, text: &str) -> Self {
+        match self {
+            Self::Text(before) => Self::Text(format!("{before}\n{text}")),
+            Self::Inherited | Self::Unknown => Self::Text(text.to_owned()),
+        }
+    }
+}
 
 #[derive(Default)]
 struct Walk {
     found: Runs,
-    variables: HashMap<String, Values>,
-    functions: HashMap<String, Rc<Node>>,
-    aliases: HashMap<String, String>,
-    /// Names that refer to others, from `declare -n`.
-    references: HashMap<String, String>,
-    /// The output of each `<(…)`, if it is known.
-    processes: Vec<Option<String>>,
+    /// Quoted texts with an expansion in them, and whether something in the command may expand them.
+    texts: Vec<String>,
+    expands: bool,
+    /// The names of files that the command writes, and of those that it runs.
+    written_files: Vec<String>,
+    run_files: Vec<String>,
+    /// Whether `exec` has changed the standard input.
+    moved: bool,
     steps: usize,
     depth: usize,
-    /// Whether this is a function that has not been called, so its parameters are unknown.
-    uncalled: bool,
 }
 
 impl Walk {
     fn text(&mut self, text: &str) -> Result<(), Unreadable> {
         let script = shell::read(text)?;
-        self.script(&script, &Input::Inherited)?;
+        self.script(&script, &Input::Inherited)
+    }
+
+    /// Follows a command as dash reads it, if bash reads it differently. In dash, `ls &>f rm x` is `ls & >f rm x`, `[[`
+    /// and `((` start commands, which a line end finishes, and `$'a\'` ends there.
+    fn in_dash(&mut self, text: &str, input: &Input) -> Result<(), Unreadable> {
+        let other = text.replace("&>", "& >").replace("((", "( (").replace("$( (", "$((").replace("[[", "[").replace("$'", "'");
+        let unknown = self.found.unknown;
+        if other != text
+            && let Ok(script) = shell::read(&other)
+        {
+            self.script(&script, input)?;
+        }
+        self.found.unknown = unknown;
         Ok(())
-    }
-
-    /// Follows commands, and returns what they write, if it is known.
-    fn script(&mut self, script: &Script, input: &Input) -> Result<Option<String>, Unreadable> {
-        let mut written = Some(String::new());
-        for node in &script.nodes {
-            let output = self.node(node, input)?;
-            written = written.zip(output).map(|(one, other)| one + &other);
-        }
-        Ok(written)
-    }
-
-    fn node(&mut self, node: &Node, input: &Input) -> Result<Option<String>, Unreadable> {
-        if self.depth >= NESTED {
-            return Err(Unreadable);
-        }
-        self.depth += 1;
-        let output = self.follow(node, input);
-        self.depth -= 1;
-        output
-    }
-
-    fn follow(&mut self, node: &Node, input: &Input) -> Result<Option<String>, Unreadable> {
-        match node {
-            Node::Simple(simple) => self.simple(simple, input),
-            Node::Pipe(stages) => {
-                let mut input = input.clone();
-                for stage in stages {
-                    input = self.node(stage, &input)?.map_or(Input::Unknown, Input::Known);
-                }
-                Ok(match input {
-                    Input::Known(text) => Some(text),
-                    Input::Inherited | Input::Unknown => None,
-                })
-            }
-            Node::Group { body, words, names, redirects, again } => {
-                for word in words {
-                    self.expanded_again(word)?;
-                }
-                if let Some((name, values)) = names {
-                    for value in values {
-                        for fields in self.fields(value)? {
-                            for field in fields {
-                                self.set(name, vec![unmarked(&field)]);
-                            }
-                        }
-                    }
-                }
-                let input = self.redirected(redirects, input)?;
-                let mut written = Some(String::new());
-                // A variable that is set in a loop is set when the loop runs again.
-                for _ in 0..=usize::from(*again) {
-                    for script in body {
-                        let output = self.script(script, &input)?;
-                        written = written.zip(output).map(|(one, other)| one + &other);
-                    }
-                }
-                Ok(written.filter(|_| !again))
-            }
-            Node::Function { name, body } => {
-                self.functions.insert(name.clone(), Rc::new((**body).clone()));
-                let before = std::mem::replace(&mut self.uncalled, true);
-                self.step(0)?;
-                self.node(body, &Input::Inherited)?;
-                self.uncalled = before;
-                Ok(Some(String::new()))
-            }
-        }
     }
 
     fn step(&mut self, bytes: usize) -> Result<(), Unreadable> {
@@ -199,370 +197,316 @@ impl Walk {
         if self.steps > STEPS { Err(Unreadable) } else { Ok(()) }
     }
 
-    fn simple(&mut self, simple: &Simple, input: &Input) -> Result<Option<String>, Unreadable> {
-        for assign in &simple.assigns {
-            if let Some(index) = &assign.index {
-                self.expanded_again(index)?;
-            }
-            let mut list = Vec::new();
-            for value in &assign.values {
-                let texts = self.texts(value)?;
-                for text in &texts {
-                    self.expanded_text(&unmarked(text))?;
-                }
-                // `([1]=x)`
-                let value = |text: &String| {
-                    let text = unmarked(text);
-                    text.strip_prefix('[').and_then(|text| Some(text.split_once("]=")?.1.to_owned())).unwrap_or(text)
-                };
-                if assign.values.len() == 1 {
-                    for text in &texts {
-                        self.set(&assign.name, vec![value(text)]);
-                    }
-                } else {
-                    list.extend(texts.first().map(value));
-                }
-            }
-            if assign.values.len() != 1 {
-                self.set(&assign.name, list);
-            }
-            if RUN_BY_NAME.contains(&&*assign.name)
-                && let Some(text) = self.variables.get(&assign.name).and_then(|values| values.last()?.first().cloned())
-            {
-                self.inner(Inner::Text(text, Vec::new()), &Input::Inherited)?;
-            }
-        }
-        let input = self.redirected(&simple.redirects, input)?;
-        let mut all: Values = vec![Vec::new()];
-        for word in &simple.words {
-            let fields = self.fields(word)?;
-            if fields.len() > 1 && all.len() * fields.len() <= 16 {
-                // Combine each with each, as long as there are few.
-                all = all.iter().flat_map(|one| fields.iter().map(|other| [one.as_slice(), other].concat())).collect();
-            } else if !fields.is_empty() {
-                all.iter_mut().enumerate().for_each(|(at, one)| one.extend_from_slice(&fields[at % fields.len()]));
-            }
-        }
-        if !simple.words.is_empty() {
-            self.found.written.push(simple.words.iter().map(|word| word.raw.as_str()).collect::<Vec<_>>().join(" "));
-        }
-        let mut written = None;
-        for (at, fields) in all.into_iter().enumerate() {
-            let output = self.run(&fields, &input)?;
-            written = if at == 0 { output } else { None };
-        }
-        Ok(if simple.words.is_empty() { Some(String::new()) } else { written })
-    }
-
-    /// Runs a command, and returns what it writes, if it is known.
-    fn run(&mut self, fields: &[String], input: &Input) -> Result<Option<String>, Unreadable> {
-        self.step(fields.iter().map(String::len).sum())?;
-        let Some(name) = fields.first().cloned() else { return Ok(None) };
+    fn deeper(&mut self, follow: impl FnOnce(&mut Self) -> Result<(), Unreadable>) -> Result<(), Unreadable> {
         if self.depth >= NESTED {
             return Err(Unreadable);
         }
-        let args: Vec<_> = fields[1..].iter().map(|field| unmarked(field)).collect();
-        self.found.commands.push([std::slice::from_ref(&name), &args].concat());
-        if name.contains(UNKNOWN) {
-            let file = name.rsplit('/').next().unwrap_or_default();
-            self.found.unknown |= file.contains(UNKNOWN) && !self.uncalled;
-            // A variable that is not set is empty.
-            let rest = name.replace(UNKNOWN, "");
-            let without = [rest].into_iter().filter(|name| !name.is_empty()).chain(args).collect::<Vec<_>>();
-            self.depth += 1;
-            let output = self.run(&without, input);
-            self.depth -= 1;
-            return output.map(|_| None);
-        }
-        // File names may be run or evaluated: `env *`, `test *`.
-        let (first, rest) = match &fields[1..] {
-            [first, rest @ ..] => (is_pattern(first), rest.iter().any(|field| is_pattern(field))),
-            [] => (false, false),
-        };
-        let of_files = first || rest;
-        if of_files && wrappers::runs_names(name.rsplit('/').next().unwrap_or_default(), first) {
-            self.found.unknown |= !self.uncalled;
-        }
         self.depth += 1;
-        let output = self.run_named(&name, &args, input);
+        let result = follow(self);
         self.depth -= 1;
-        output
+        result
     }
 
-    fn run_named(&mut self, name: &str, args: &[String], input: &Input) -> Result<Option<String>, Unreadable> {
-        let name = unmarked(name);
-        let file = name.rsplit('/').next().unwrap_or_default();
-        if let Some(value) = self.aliases.get(&name).or_else(|| self.aliases.get(file)).cloned() {
-            let value = self.aliases.remove(&name).unwrap_or(value);
-            self.inner(Inner::Text([&[value], args].concat().join(" "), Vec::new()), input)?;
-        }
-        if let Some(body) = self.functions.get(&name).cloned() {
-            let parameters = self.variables.insert("@".to_owned(), vec![args.to_vec()]);
-            let before = std::mem::replace(&mut self.uncalled, false);
-            self.node(&body, input)?;
-            self.uncalled = before;
-            self.variables.insert("@".to_owned(), parameters.unwrap_or_default());
-        }
-        self.remember(&name, args, input);
-        let file = file.strip_prefix('=').unwrap_or(file);
-        for inner in inner(file, args).runs {
-            self.inner(inner, input)?;
-        }
-        let words = Rc::new([std::slice::from_ref(&name), args].concat());
-        let options = by_option(file, args).runs.into_iter().map(|inner| ByOption { words: Rc::clone(&words), inner });
-        self.found.by_option.extend(options);
-        // A guess does not make anything unknown.
-        let unknown = self.found.unknown;
-        let mut perhaps = by_option(file, args).runs;
-        perhaps.extend(options::in_code(file, args));
-        if let Input::Known(text) = input {
-            perhaps.extend(options::in_input(file, text));
-        }
-        for inner in perhaps {
-            self.inner(inner, input)?;
-        }
-        self.found.unknown = unknown;
-        Ok(output::of(file, args, input))
+    fn script(&mut self, script: &Script, input: &Input) -> Result<(), Unreadable> {
+        script.nodes.iter().try_for_each(|node| self.deeper(|walk| walk.node(node, input)))
     }
 
-    /// Follows builtins that change names, and copies of programs.
-    fn remember(&mut self, name: &str, args: &[String], input: &Input) {
-        let operands = || args.iter().filter(|arg| !arg.starts_with('-'));
-        match name.rsplit('/').next().unwrap_or_default() {
-            "alias" => {
-                for (name, value) in operands().filter_map(|arg| arg.split_once('=')) {
-                    self.aliases.insert(name.to_owned(), value.to_owned());
-                }
+    fn node(&mut self, node: &Node, input: &Input) -> Result<(), Unreadable> {
+        self.step(0)?;
+        match node {
+            Node::Simple(simple) => self.simple(simple, input),
+            Node::Pipe(stages) => stages.iter().enumerate().try_for_each(|(at, stage)| {
+                let input = if at == 0 { input } else { &Input::Unknown };
+                self.deeper(|walk| walk.node(stage, input))
+            }),
+            Node::Group { body, words, names, redirects, .. } => {
+                // An index, arithmetic and tests are expanded again.
+                self.expands |= !words.is_empty();
+                let values = names.iter().flat_map(|(_, values)| values);
+                words.iter().chain(values).try_for_each(|word| self.pieces(&word.pieces))?;
+                let input = self.redirected(redirects, input)?;
+                body.iter().try_for_each(|script| {
+                    // Others write to a coprocess.
+                    let input = if script.odd.is_some() { &Input::Unknown } else { &input };
+                    self.script(script, input)
+                })
             }
-            "hash" => {
-                if let [path, names @ ..] = operands().collect::<Vec<_>>().as_slice() {
-                    for name in names {
-                        self.aliases.insert((*name).clone(), (*path).clone());
-                    }
+            Node::Function { body, .. } => self.deeper(|walk| walk.node(body, &Input::Unknown)),
+        }
+    }
+
+    fn simple(&mut self, simple: &Simple, input: &Input) -> Result<(), Unreadable> {
+        for assign in &simple.assigns {
+            self.expands |= assign.index.is_some();
+            assign.index.iter().chain(&assign.values).try_for_each(|word| self.pieces(&word.pieces))?;
+            for value in &assign.values {
+                self.set(&assign.name, &marked(value), !simple.words.is_empty())?;
+            }
+        }
+        let input = self.redirected(&simple.redirects, input)?;
+        simple.words.iter().try_for_each(|word| self.pieces(&word.pieces))?;
+        if simple.words.is_empty() {
+            return Ok(());
+        }
+        let words: Vec<_> = simple.words.iter().map(marked).collect();
+        self.moved |= words[0] == "exec" && !simple.redirects.is_empty();
+        // `cp "$(which rm)" x`
+        let copies = COPYING.contains(&&*words[0]) && words.iter().any(|word| word.contains(ANY));
+        self.found.perhaps_all |= copies;
+        self.found.written.push(simple.words.iter().map(|word| word.raw.as_str()).collect::<Vec<_>>().join(" "));
+        self.run(words, &input)
+    }
+
+    /// Follows a variable that is set, for a program if `given`. Programs run the text of some.
+    fn set(&mut self, name: &str, value: &str, given: bool) -> Result<(), Unreadable> {
+        // `([1]=x)`
+        let value = value.strip_prefix('[').and_then(|rest| Some(rest.split_once("]=")?.1)).unwrap_or(value);
+        self.expands |= name.starts_with("PS") || name.starts_with("PROMPT");
+        let is_run = RUN_BY_NAME.split(' ').any(|known| name.starts_with(known));
+        // A shell reads the file that these name.
+        self.found.perhaps_all |= is_run && (value.contains(is_mark) || matches!(name, "BASH_ENV" | "ENV" | "ZDOTDIR"));
+        if is_run {
+            self.found.perhaps.push(value.to_owned());
+        }
+        let named = given || (name.len() > 1 && !name.contains(|c: char| c.is_ascii_lowercase()));
+        let text = value.trim_start_matches(['!', ' ']);
+        if is_run || (named && (text.contains(' ') || text != value)) {
+            let text = text.strip_prefix("()").unwrap_or(text).to_owned();
+            self.perhaps(&text)?;
+        }
+        Ok(())
+    }
+
+    /// Follows a text that may not be for a shell: nothing becomes unknown by it.
+    fn perhaps(&mut self, text: &str) -> Result<(), Unreadable> {
+        let unknown = self.found.unknown;
+        self.given(text, &Input::Inherited)?;
+        self.found.unknown = unknown;
+        Ok(())
+    }
+
+    fn run(&mut self, words: Vec<String>, input: &Input) -> Result<(), Unreadable> {
+        self.step(words.iter().map(String::len).sum())?;
+        self.deeper(|walk| walk.run_words(words, input))
+    }
+
+    fn run_words(&mut self, words: Vec<String>, input: &Input) -> Result<(), Unreadable> {
+        let Some((name, args)) = words.split_first() else { return Ok(()) };
+        let file = name.rsplit('/').next().unwrap_or_default();
+        if file.contains(is_mark) {
+            let alone = file.chars().count() == 1 && !file.contains(GLOB);
+            self.found.unknown |= alone;
+            self.found.hidden |= !alone;
+        }
+        let file = file.strip_prefix('=').unwrap_or(file);
+        let fed = !matches!(input, Input::Inherited);
+        let wrapped = inner(file, args);
+        self.expands |= wrapped.expands;
+        // A file name may be evaluated: `test *`.
+        self.found.unknown |= wrapped.expands && args.iter().any(|arg| arg.starts_with(GLOB));
+        for inner in wrapped.runs {
+            self.inner(inner, input)?;
+        }
+        // A word that is not known may be several, and one of them the command.
+        self.found.perhaps_all |= runs_others(file) && args.iter().any(|arg| is_open(arg));
+        if may_run(file, args, fed) {
+            self.says(&words, input);
+        }
+        if programs::is_interpreter(file) {
+            self.run_files.extend(args.iter().map(|arg| base(arg)));
+            let text = match input {
+                Input::Text(text) => text.clone(),
+                Input::Inherited if !args.iter().any(|arg| arg.starts_with("/dev/")) => String::new(),
+                Input::Inherited | Input::Unknown => {
+                    self.found.perhaps_all |= programs::speaks(self.found.written.iter().map(String::as_str));
+                    String::new()
+                }
+            };
+            if programs::speaks(args.iter().map(String::as_str).chain([&*text])) {
+                self.says(&words, input);
+            }
+        }
+        match file {
+            "chmod" => self.run_files.extend(args.iter().map(|arg| base(arg))),
+            "tee" => self.written_files.extend(args.iter().map(|arg| base(arg))),
+            "alias" => {
+                for (_, value) in args.iter().filter_map(|arg| arg.split_once('=')) {
+                    self.given(value, &Input::Inherited)?;
                 }
             }
             // A copy of a program is the same program.
-            "cp" | "ln" | "mv" | "install" | "link" => {
-                if let [from, to] = operands().collect::<Vec<_>>().as_slice() {
-                    let file = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
-                    if file(from) != file(to) && !file(to).is_empty() {
-                        self.aliases.insert(file(to), file(from));
+            _ if COPYING.contains(&file) => {
+                for path in args.iter().map(|arg| arg.strip_prefix("if=").unwrap_or(arg)) {
+                    if path.contains("bin/") || file == "hash" {
+                        self.found.commands.push(vec![path.to_owned()]);
                     }
                 }
             }
-            "declare" | "typeset" | "local" if args.iter().any(|arg| arg.starts_with('-') && arg.contains('n')) => {
-                for (name, other) in operands().filter_map(|arg| arg.split_once('=')) {
-                    self.references.insert(name.to_owned(), other.to_owned());
-                }
-            }
-            "set" => {
-                let from = args.iter().position(|arg| arg == "--").map(|at| at + 1);
-                let from = from.or_else(|| args.iter().position(|arg| !arg.starts_with(['-', '+'])));
-                if let Some(from) = from {
-                    self.set("@", args[from..].to_vec());
-                }
-            }
-            "shift" => {
-                let shifted: Values =
-                    self.variables.get("@").into_iter().flatten().filter_map(|list| Some(list.get(1..)?.to_vec())).collect();
-                for list in shifted {
-                    self.set("@", list);
-                }
-            }
-            "read" | "mapfile" | "readarray" => {
-                if let Input::Known(text) = input {
-                    let line = text.lines().next().unwrap_or_default();
-                    let names: Vec<_> = operands().collect();
-                    let words: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
-                    for (at, name) in names.iter().enumerate() {
-                        self.set(name, vec![if at + 1 == names.len() { line.to_owned() } else { String::new() }]);
-                        self.set(name, words.get(at).cloned().into_iter().collect());
-                        self.set(name, words.clone());
-                    }
-                    self.set("REPLY", vec![line.to_owned()]);
-                }
-            }
-            "printf" => {
-                if let [option, name, rest @ ..] = args
-                    && option == "-v"
-                    && let Some(text) = output::of("printf", rest, input)
-                {
-                    self.set(name, vec![text]);
+            _ if SETTING.contains(&file) => {
+                for (name, value) in args.iter().filter_map(|arg| arg.split_once('=')) {
+                    self.set(name, value, true)?;
                 }
             }
             _ => {}
         }
+        if name.contains('/') {
+            self.run_files.push(base(name));
+        }
+        self.found.commands.push(words);
+        Ok(())
+    }
+
+    /// Notes that a program may run a part of its words, or of its input, in its own way.
+    fn says(&mut self, words: &[String], input: &Input) {
+        match input {
+            Input::Text(text) => self.found.perhaps.push(text.clone()),
+            Input::Unknown => self.found.perhaps_all = true,
+            Input::Inherited => {}
+        }
+        self.found.perhaps_all |= words.iter().any(|word| word.contains(is_mark));
+        self.found.perhaps.push(words.join(" "));
     }
 
     fn inner(&mut self, inner: Inner, input: &Input) -> Result<(), Unreadable> {
         match inner {
-            Inner::Words(words) => drop(self.run(&words, input)?),
+            Inner::Words(words) => self.run(words, input)?,
             Inner::InputWords(words, replaced) => {
-                let more = match input {
-                    Input::Known(text) => text.split_whitespace().collect::<Vec<_>>().join(" "),
-                    Input::Inherited | Input::Unknown => UNKNOWN.to_string(),
-                };
-                self.step(words.iter().map(|word| word.len().saturating_mul(more.len())).sum())?;
-                let words: Vec<_> = match &replaced {
-                    Some(mark) => words
-                        .iter()
-                        .flat_map(|word| word.replace(mark.as_str(), &more).split(SPLIT).map(str::to_owned).collect::<Vec<_>>())
-                        .collect(),
-                    None => words.into_iter().chain(more.split(' ').map(str::to_owned)).collect(),
-                };
-                self.run(&words, input)?;
+                let any = ANY.to_string();
+                let replaced = |word: String| replaced.as_ref().map_or(word.clone(), |mark| word.replace(mark.as_str(), &any));
+                let words = words.into_iter().map(replaced).chain([any.clone()]).collect();
+                self.run(words, input)?;
             }
-            Inner::Text(text, args) => self.given(&text, args, input)?,
-            Inner::Input(file) => {
+            Inner::Text(text, _) => self.given(&text, input)?,
+            Inner::Input(None) => self.read_from(input)?,
+            Inner::Input(Some(file)) => match &*file {
+                "-" | "/dev/stdin" => self.read_from(input)?,
+                _ if file.starts_with("/dev/") || file.starts_with("/proc/") => self.found.unknown = true,
                 // A file that is passed to a shell counts as run by its name.
-                self.found.commands.extend(file.clone().map(|file| vec![file]));
-                let known = match file.as_deref() {
-                    None | Some("/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0" | "-") => match input {
-                        Input::Known(text) => Some(text.clone()),
-                        Input::Unknown => Some(UNKNOWN.to_string()),
-                        Input::Inherited => None,
-                    },
-                    Some(path) => path.strip_prefix(PROCESS).and_then(|number| {
-                        let process = self.processes.get(number.parse::<usize>().ok()?)?;
-                        Some(process.clone().unwrap_or_else(|| UNKNOWN.to_string()))
-                    }),
-                };
-                if let Some(text) = known {
-                    self.given(&text, Vec::new(), &Input::Inherited)?;
+                _ => {
+                    self.run_files.push(base(&file));
+                    self.found.commands.push(vec![file]);
                 }
-            }
-            Inner::Expanded(text) => self.expanded_text(&text)?,
+            },
+            Inner::Expanded(text) => self.quoted(&text),
+            Inner::Unknown => self.found.unknown = true,
+        }
+        Ok(())
+    }
+
+    /// Follows a shell that reads its standard input.
+    fn read_from(&mut self, input: &Input) -> Result<(), Unreadable> {
+        match input {
+            Input::Text(text) => self.given(text, &Input::Inherited)?,
+            Input::Unknown => self.found.unknown = true,
+            Input::Inherited => self.found.unknown |= self.moved,
         }
         Ok(())
     }
 
     /// Follows a text that is passed to a shell.
-    fn given(&mut self, text: &str, args: Vec<String>, input: &Input) -> Result<(), Unreadable> {
+    fn given(&mut self, text: &str, input: &Input) -> Result<(), Unreadable> {
         self.step(text.len())?;
-        if text.trim_matches([UNKNOWN, ' ', '\n', '"']).is_empty() && text.contains(UNKNOWN) {
-            self.found.unknown |= !self.uncalled;
-            return Ok(());
+        if text.contains(is_mark) {
+            // A part of it is not written out.
+            self.found.perhaps_all = true;
+            if text.trim_matches(|c| is_mark(c) || " \n\"".contains(c)).is_empty() {
+                self.found.unknown = true;
+                return Ok(());
+            }
         }
-        // An unknown part acts like an unknown variable.
-        let text = text.replace(UNKNOWN, "${_}");
+        let text = text
+            .chars()
+            .fold(String::new(), |text, c| if is_mark(c) { text + "${_}" } else { text + c.encode_utf8(&mut [0; 4]) });
         let Ok(script) = shell::read(&text) else {
-            // The text may not be for a shell, or cannot be read here.
-            self.found.unknown |= !self.uncalled;
+            self.found.unknown = true;
             return Ok(());
         };
-        if self.depth >= NESTED {
-            return Err(Unreadable);
-        }
-        self.depth += 1;
-        let mut args = args.into_iter();
-        let zero = args.next().map(|name| vec![vec![name]]).unwrap_or_default();
-        let args: Vec<_> = args.collect();
-        let given = !args.is_empty();
-        let before = [("0", self.variables.insert("0".to_owned(), zero)), ("@", self.variables.get("@").cloned())];
-        if given {
-            self.variables.insert("@".to_owned(), vec![args]);
-        }
-        let mut result = self.script(&script, input);
-        if let Some(script) = in_dash(&text).filter(|_| result.is_ok()) {
-            let unknown = self.found.unknown;
-            result = self.script(&script, input);
-            self.found.unknown = unknown;
-        }
-        for (name, values) in before {
-            self.variables.insert(name.to_owned(), values.unwrap_or_default());
-        }
-        self.depth -= 1;
-        result.map(drop)
-    }
-
-    fn set(&mut self, name: &str, value: Vec<String>) {
-        let values = self.variables.entry(name.to_owned()).or_default();
-        if !values.contains(&value) {
-            values.push(value);
-        }
-        // The most recent values are the most likely.
-        if values.len() > VALUES {
-            values.remove(0);
-        }
+        self.deeper(|walk| {
+            walk.script(&script, input)?;
+            walk.in_dash(&text, input)
+        })
     }
 
     /// Follows redirections, and returns the resulting standard input.
     fn redirected(&mut self, redirects: &[Redirect], input: &Input) -> Result<Input, Unreadable> {
         let mut input = input.clone();
         for redirect in redirects {
-            let text = self.texts(&redirect.target)?.first().map(|text| unmarked(text)).unwrap_or_default();
-            input = match redirect.operator {
+            self.pieces(&redirect.target.pieces)?;
+            let target = marked(&redirect.target);
+            match redirect.operator {
                 "<<" | "<<-" => {
                     let word = redirect.document.as_ref().and_then(|document| document.get().cloned()).unwrap_or_default();
-                    Input::Known(self.texts(&word)?.first().map(|text| unmarked(text)).unwrap_or_default())
+                    self.pieces(&word.pieces)?;
+                    input = input.with(&marked(&word));
                 }
-                "<<<" => Input::Known(text + "\n"),
-                "<" => match text.strip_prefix(PROCESS).and_then(|number| number.parse::<usize>().ok()) {
-                    Some(number) => self.processes.get(number).cloned().flatten().map_or(Input::Unknown, Input::Known),
-                    None => Input::Inherited,
-                },
-                _ => input,
-            };
+                "<<<" => input = input.with(&target),
+                "<" | "<&" | "<>" => input = if target == "/dev/null" { Input::Inherited } else { Input::Unknown },
+                _ => self.written_files.push(base(&target)),
+            }
         }
         Ok(input)
     }
 
-    /// Follows a word that is expanded and then evaluated: an index, arithmetic, a test.
-    fn expanded_again(&mut self, word: &Word) -> Result<(), Unreadable> {
-        for text in self.texts(word)? {
-            self.expanded_text(&unmarked(&text))?;
+    /// Follows what is expanded in a word.
+    fn pieces(&mut self, pieces: &[Piece]) -> Result<(), Unreadable> {
+        for piece in pieces {
+            match piece {
+                Piece::Text { text, .. } => self.quoted(text),
+                Piece::Variable { index, operator, operand, .. } => {
+                    self.expands |= index.as_ref().is_some_and(|index| !matches!(&*index.raw, "@" | "*"))
+                        || operator.starts_with('!')
+                        || matches!(&**operator, "@" | ":");
+                    for word in index.iter().chain(operand) {
+                        self.pieces(&word.pieces)?;
+                    }
+                }
+                Piece::Output { script, .. } => self.script(script, &Input::Inherited)?,
+                Piece::Process(script) => self.script(script, &Input::Unknown)?,
+                Piece::Arithmetic(inner) => {
+                    self.expands = true;
+                    self.pieces(inner)?;
+                }
+                Piece::Pattern(inner) => self.pieces(inner)?,
+            }
         }
         Ok(())
     }
 
-    fn expanded_text(&mut self, text: &str) -> Result<(), Unreadable> {
-        if !text.contains("$(") && !text.contains('`') {
-            return Ok(());
+    /// Keeps a quoted text with an expansion in it.
+    fn quoted(&mut self, text: &str) {
+        if text.contains("$(") || text.contains('`') {
+            self.texts.push(text.to_owned());
         }
-        self.step(text.len())?;
-        if self.depth >= NESTED {
-            return Err(Unreadable);
-        }
-        self.depth += 1;
-        // A text that only looks like an expansion does nothing.
-        let result = match shell::read_quoted(&text.replace(UNKNOWN, "${_}")) {
-            Ok(word) => self.pieces(&word.pieces).map(drop),
-            Err(Unreadable) => Ok(()),
-        };
-        self.depth -= 1;
-        result
     }
 
-    fn process(&mut self, script: &Script) -> Result<String, Unreadable> {
-        let output = self.script(script, &Input::Inherited)?;
-        self.processes.push(output);
-        Ok(format!("{PROCESS}{}", self.processes.len() - 1))
-    }
-
-    fn pieces(&mut self, pieces: &[Piece]) -> Result<Vec<String>, Unreadable> {
-        let texts = expand::pieces(self, pieces)?;
-        self.step(texts.iter().map(String::len).sum())?;
-        Ok(texts)
+    /// Follows quoted texts, if something in the command may expand them: `test -v 'a[$(rm x)]'`.
+    fn expanded_texts(&mut self) -> Result<(), Unreadable> {
+        while self.expands
+            && let Some(text) = self.texts.pop()
+        {
+            self.step(text.len())?;
+            // A text that only looks like an expansion does nothing.
+            let text: String = text.chars().map(|c| if is_mark(c) { '_' } else { c }).collect();
+            if let Ok(word) = shell::read_quoted(&text) {
+                let inner: Vec<_> = word.pieces.into_iter().filter(|piece| !matches!(piece, Piece::Text { .. })).collect();
+                self.pieces(&inner)?;
+            }
+        }
+        Ok(())
     }
 }
 
-/// The name that a shell gives to a `<(…)`.
-const PROCESS: &str = "/dev/fd/63-";
+/// Returns the name of a file.
+fn base(path: &str) -> String {
+    path.rsplit('/').next().unwrap_or_default().to_owned()
+}
 
-/// Variables whose text some program runs.
-const RUN_BY_NAME: &[&str] = &[
-    "PROMPT_COMMAND",
-    "EDITOR",
-    "VISUAL",
-    "PAGER",
-    "GIT_EDITOR",
-    "GIT_SEQUENCE_EDITOR",
-    "GIT_PAGER",
-    "GIT_SSH_COMMAND",
-    "GIT_EXTERNAL_DIFF",
-    "GIT_ASKPASS",
-    "LESSOPEN",
-    "MANPAGER",
-    "RSYNC_RSH",
-    "BROWSER",
-];
+/// Programs and builtins that give a program another name.
+const COPYING: &[&str] = &["cp", "ln", "mv", "install", "link", "dd", "cat", "rsync", "hash"];
+/// Programs and builtins that set variables for others.
+const SETTING: &[&str] =
+    &["env", "genv", "sudo", "doas", "export", "declare", "typeset", "readonly", "local", "make", "gmake", "setenv", "set"];
+
+/// How the names of variables begin whose text some program runs.
+const RUN_BY_NAME: &str = "BASH_ALIASES BASH_CMDS BASH_ENV BASH_FUNC BROWSER EDITOR ENV GCC_EXEC_PREFIX GIT_ LD_ LESS MAKEFLAGS MANPAGER \
+    PAGER PERL5 PROMPT_COMMAND PYTHONSTARTUP RSYNC_RSH SSH_ASKPASS SUDO_ SYSTEMD_ TAR_OPTIONS VISUAL ZDOTDIR";

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tapline_session::permission::{PendingCall, PermissionChecker, Permissions, Ruling};
+use tapline_testkit::fixture;
 
 use crate::read_stream::tell_plainly;
 
@@ -108,12 +109,13 @@ fn options_that_hold_a_command_are_looked_at() {
         ("vim *", "vim -c '!rm x'"),
         ("sed *", "sed '1e rm x' f"),
         ("hyperfine *", "hyperfine 'rm x'"),
+        ("hyperfine *, ls", "hyperfine ls"),
+        ("script *, ls", "script -qc ls /dev/null"),
+        ("fd *, git *", "fd -e rs -x git log"),
         ("sort *", "sort --compress-program=./evil f"),
     ]);
     are_allowed(&[
-        ("script *, ls", "script -qc ls /dev/null"),
         ("npx *, eslint *", "npx eslint src"),
-        ("fd *, git *", "fd -e rs -x git log"),
         ("fd *", "fd -e xml x"),
         ("bash *", "bash -e --norc scripts/x"),
         ("git *", "git log --format='%h %s' -5"),
@@ -122,9 +124,45 @@ fn options_that_hold_a_command_are_looked_at() {
         ("git *", "git clean -x -n"),
         ("tar *", "tar xf a -C b"),
         ("sed *", "sed -n 's/a b/c d/p' f"),
-        ("hyperfine *, ls", "hyperfine ls"),
         ("git submodule foreach ls", "git submodule foreach ls"),
     ]);
+}
+
+/// `fixtures/cases/options.jsonl` lists options and words that make a program run another.
+#[test]
+fn no_star_covers_an_option_that_runs_a_program() {
+    let text = std::fs::read_to_string(fixture("cases/options.jsonl")).unwrap();
+    let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(rows.len() >= 800);
+    let rows: Vec<_> = rows.iter().map(|row| (row["allow"].as_str().unwrap(), row["command"].as_str().unwrap())).collect();
+    are_asked(&rows);
+    // A rule with just these words is for them.
+    are_allowed(&[
+        ("git rebase --exec ./test.sh main", "git rebase --exec ./test.sh main"),
+        ("tar xf a --to-command=wc", "tar xf a --to-command=wc"),
+        ("rg --pre ./x y", "rg --pre ./x y"),
+    ]);
+    are_asked(&[("git bisect run ./test.sh, cd *", "cd sub && git bisect run ./test.sh")]);
+}
+
+/// `fixtures/cases/everyday.jsonl` lists what coding agents run all day, and how it is decided.
+#[test]
+fn everyday_commands_are_seldom_asked_about() {
+    let text = std::fs::read_to_string(fixture("cases/everyday.jsonl")).unwrap();
+    let rules: Permissions = std::fs::read_to_string(fixture("cases/everyday.toml")).unwrap().parse().unwrap();
+    let (mut wrong, mut allowed, mut all) = (Vec::new(), 0, 0);
+    for row in text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()) {
+        let command = row["command"].as_str().unwrap();
+        let ruling = bash(&rules, command);
+        let expected = if row["asked"] == true { Ruling::Ask } else { Ruling::Allow };
+        all += 1;
+        allowed += usize::from(ruling == Ruling::Allow);
+        if ruling != expected {
+            wrong.push(format!("{command:?}: {ruling:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(all >= 160 && allowed * 100 >= all * 79, "{allowed} of {all} are allowed");
 }
 
 #[test]

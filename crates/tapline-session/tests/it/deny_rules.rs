@@ -13,8 +13,13 @@ pub(crate) struct Way {
     pub(crate) missed: Option<String>,
 }
 
+/// The ways of both lists.
 pub(crate) fn ways() -> Vec<Way> {
-    let text = std::fs::read_to_string(fixture("cases/rm.jsonl")).unwrap();
+    ["cases/rm.jsonl", "cases/ways.jsonl"].into_iter().flat_map(ways_of).collect()
+}
+
+fn ways_of(file: &str) -> Vec<Way> {
+    let text = std::fs::read_to_string(fixture(file)).unwrap();
     let way = |line: &str| {
         let value: Value = serde_json::from_str(line).unwrap();
         let text = |key: &str| value[key].as_str().map(str::to_owned);
@@ -51,16 +56,18 @@ fn a_denied_command_is_found_in_every_way_to_say_it() {
     }
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), ways.len(), wrong.join("\n"));
     let missed = ways.iter().filter(|way| way.missed.is_some()).count();
-    assert!(ways.len() >= 400 && missed * 100 <= ways.len() * 5, "{missed} of {} are missed", ways.len());
+    assert!(ways.len() >= 1400 && missed * 100 <= ways.len() * 3, "{missed} of {} are missed", ways.len());
 }
 
 /// The figures in the documentation are those of the list; those of the agent's own matcher are measured by `scripts/e2e --all`.
 #[test]
 fn the_documentation_tells_how_many_ways_there_are_and_how_many_are_denied() {
     let docs = std::fs::read_to_string(root().join("docs/PERMISSIONS.md")).unwrap();
-    let (all, denied) = (ways().len(), ways().iter().filter(|way| way.missed.is_none()).count());
+    let ways = ways_of("cases/rm.jsonl");
+    let (all, denied) = (ways.len(), ways.iter().filter(|way| way.missed.is_none()).count());
+    let more = ways_of("cases/ways.jsonl").len();
     for told in [
-        format!("`fixtures/cases/rm.jsonl` lists {all} ways to say `rm`"),
+        format!("`fixtures/cases/rm.jsonl` lists {all} ways to say `rm`, and `ways.jsonl` another {more}"),
         format!("Of the {all} ways to say `rm` in `fixtures/cases/rm.jsonl`"),
         format!("a rule `rm *` denies {denied}, including all of those"),
     ] {

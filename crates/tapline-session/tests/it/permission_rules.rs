@@ -185,6 +185,41 @@ fn rules_for_commands_cover_every_tool_that_runs_one() {
     }
 }
 
+/// What other tools run may be anywhere in their input, also in JSON that is written as text.
+#[test]
+fn a_denied_command_is_found_anywhere_in_the_input_of_another_tool() {
+    let rules = rules("[[deny]]\ntool = \"Bash\"\ncommand = \"rm *\"\n[[allow]]\ntool = \"*\"\n");
+    for input in [
+        json!({"args": {"command": "rm x"}}),
+        json!({"steps": [{"run": "ls"}, {"run": "ls && rm x"}]}),
+        json!({"commands": ["ls", "rm x"]}),
+        json!({"argv": ["rm", "x"]}),
+        json!({"command": ["rm", "x"]}),
+        json!({"command": "rm", "args": ["x"]}),
+        json!({"program": "/bin/sh", "args": ["-c", "rm x"]}),
+        json!({"command": "ls", "cmd": "rm x"}),
+        json!({"shell_command": "rm x"}),
+        json!({"commandLine": "rm x"}),
+        json!({"input": "rm x\n"}),
+        json!({"request": "{\"command\":\"rm x\"}"}),
+        json!({"request": "{\"a\":[{\"cmd\":\"{\\\"run\\\":\\\"rm x\\\"}\"}]}"}),
+        json!({"payload": "[{\"script\":\"ls; rm x\"}]"}),
+        json!({"jobs": {"build": {"steps": [{"name": "a", "run": "sudo rm x"}]}}}),
+    ] {
+        assert_eq!(ruling(&rules, "mcp__box__run", input.clone()), Ruling::Deny, "{input}");
+    }
+    for input in [
+        json!({"text": "rm x"}),
+        json!({"body": "{\"text\":\"rm x\"}"}),
+        json!({"command": "ls", "args": ["rm"]}),
+        json!({"steps": [{"run": "git rm x"}]}),
+    ] {
+        assert_eq!(ruling(&rules, "mcp__box__run", input.clone()), Ruling::Allow, "{input}");
+    }
+    // The agent's own tools have a command at one place only.
+    assert_eq!(ruling(&rules, "Write", json!({"file_path": "x", "content": "{\"command\":\"rm x\"}"})), Ruling::Allow);
+}
+
 #[test]
 fn names_of_tools_include_their_aliases() {
     for (named, called) in [
@@ -300,16 +335,28 @@ fn what_cannot_be_read_is_never_allowed() {
     assert_eq!(ruling(&all, "Bash", json!({"command": ["rm", "x"]})), Ruling::Ask);
 }
 
-/// A rule that denies cannot know; so somebody is asked.
+/// A rule that denies cannot know; so somebody is asked. A name that is hidden is denied.
 #[test]
 fn what_is_only_known_when_it_runs_is_asked_about() {
     let rules = rules("[[allow]]\ntool = \"Bash\"\n[[deny]]\ntool = \"Bash\"\ncommand = \"rm *\"\n");
-    for command in
-        ["$CMD x", "\"$CMD\" x", "curl x | sh", "eval \"$x\"", "bash -c \"$x\"", "$(curl x)", "source <(curl x)", "r$x y"]
-    {
+    for (command, ruling) in [
+        ("$CMD x", Ruling::Ask),
+        ("\"$CMD\" x", Ruling::Ask),
+        ("curl x | sh", Ruling::Ask),
+        ("eval \"$x\"", Ruling::Ask),
+        ("bash -c \"$x\"", Ruling::Ask),
+        ("$(curl x)", Ruling::Ask),
+        ("source <(curl x)", Ruling::Ask),
+        ("curl x | sh; echo rm", Ruling::Deny),
+        ("r$x y", Ruling::Deny),
+        ("/bin/l? y", Ruling::Deny),
+        ("l{s,} y", Ruling::Deny),
+        ("${x#y} z", Ruling::Deny),
+    ] {
         let decision = rules.decide(&PendingCall::of("Bash", Some(&json!({ "command": command }).into()), Some("/proj")));
-        assert_eq!((decision.ruling, decision.rule.as_deref()), (Ruling::Ask, Some("deny[0]")), "{command}");
-        assert!(decision.reason.unwrap().contains("cannot be known"), "{command}");
+        assert_eq!((decision.ruling, decision.rule.as_deref()), (ruling, Some("deny[0]")), "{command}");
+        let asks = self::rules("[[allow]]\ntool = \"Bash\"\n[[ask]]\ntool = \"Bash\"\ncommand = \"rm *\"\n");
+        assert_eq!(bash(&asks, command), Ruling::Ask, "{command}");
     }
     for command in
         ["\"$VENV/bin/python\" x", "ls $x", "bash -c \"cd $x && ls\"", "echo \"$(curl x)\"", "bash x.sh", "sh ./x.sh $1"]
@@ -453,6 +500,9 @@ fn what_runs_by_an_option_of_an_allowed_program_needs_a_rule_of_its_own() {
     for more in [
         "git bisect run rm x",
         "git bisect run ./x",
+        "git bisect run git log",
+        "git submodule foreach git pull",
+        "git rebase --exec 'make -j2' HEAD~2",
         "git bisect run $CMD",
         "git $(echo bisect run rm x)",
         "git {bisect,run,rm,x}",
@@ -475,10 +525,6 @@ fn what_runs_by_an_option_of_an_allowed_program_needs_a_rule_of_its_own() {
         assert_eq!(ruling(more), Ruling::Ask, "{more}");
     }
     for plain in [
-        "git bisect run git log",
-        "git submodule foreach git pull",
-        "git submodule foreach make -j2",
-        "git rebase --exec 'make -j2' HEAD~2",
         "git -c user.name='A B' commit -m 'run all: foreach'",
         "git -c core.pager=cat log",
         "git commit -m \"$(echo a)\"",

@@ -13,6 +13,8 @@ pub(in super::super) enum Inner {
     Input(Option<String>),
     /// A text of which only expansions are run.
     Expanded(String),
+    /// What the text does not show.
+    Unknown,
 }
 
 /// What a program runs, and whether that is certain.
@@ -22,11 +24,13 @@ pub(in super::super) struct Wrapped {
     /// Whether every option before the command is known and no variable is set for it. Otherwise another program may
     /// run.
     pub(in super::super) sure: bool,
+    /// Whether it is a builtin that expands its arguments again.
+    pub(super) expands: bool,
 }
 
 impl Wrapped {
-    pub(super) fn new() -> Self {
-        Self { runs: Vec::new(), sure: true }
+    fn new() -> Self {
+        Self { runs: Vec::new(), sure: true, expands: false }
     }
 
     fn add(&mut self, other: Self) {
@@ -36,7 +40,7 @@ impl Wrapped {
 
     /// Returns a result that is not certain: the program may run something else, too.
     fn unsure(runs: impl IntoIterator<Item = Inner>) -> Self {
-        Self { runs: runs.into_iter().collect(), sure: false }
+        Self { runs: runs.into_iter().collect(), sure: false, expands: false }
     }
 }
 
@@ -95,15 +99,12 @@ const ROWS: &[Row] = &[
     ("wsl wsl.exe",                 "du",              "distribution user", "e exec", 0, Words),
     ("npx bunx pnpx",               "pcw",             "package call workspace", "yq yes no no-install quiet", 0, Words),
     ("uvx",                         "pw",              "from with python index index-url default-index with-editable with-requirements", "q quiet isolated", 0, Words),
-    ("script",                      "cBEIOmoT",        "command echo log-in log-out log-io logging-format output-limit log-timing", "aefqr append flush force quiet return", 1, Words),
     ("flock",                       "wEc",             "timeout wait conflict-exit-code command", "sxeunoFv shared exclusive unlock nonblock nb no-fork close verbose", 1, Words),
-    ("setarch",                     "p",               "pid", "BFILRSTXZ3v addr-no-randomize", 1, Words),
     ("linux32 linux64 i386 i686 x86_64 uname26", "p",  "pid", "BFILRSTXZ3v addr-no-randomize", 0, Words),
     ("ssh-agent",                   "aEOPt",           "", "csDd", 0, Words),
     ("sshpass",                     "fdpP",            "", "ev", 0, Words),
     ("logsave",                     "",                "", "asv", 1, Words),
     ("choom",                       "np",              "adjust pid", "", 0, Words),
-    ("runcon",                      "turl",            "type user role range", "c compute", 1, Words),
     ("cgexec",                      "g",               "", " sticky", 0, Words),
     ("watch",                       "nq",              "interval equexit", "bdegptwx beep differences errexit chgexit color no-title no-wrap precise exec", 0, Text),
     ("ssh mosh",                    "BbcDEeFIiJLlmOopQRSWwP", "", "46AaCfGgKkMNnqTtVvXxYy", 1, Text),
@@ -130,54 +131,18 @@ const SUBCOMMANDS: &[(&str, &str, Row)] = &[
 /// Shells: options first, then a file, or a text with `-c`.
 pub(in super::super) const SHELLS: &[&str] =
     &["sh", "bash", "zsh", "dash", "ksh", "ash", "mksh", "rbash", "yash", "ksh93", "rzsh"];
-/// Shells whose language is not read here.
-const FOREIGN: &[&str] = &["fish", "csh", "tcsh", "nu", "xonsh", "elvish"];
-
 /// Builtins that expand their arguments again.
-const EVALUATING: &[&str] = &[
-    "test",
-    "[",
-    "let",
-    "declare",
-    "typeset",
-    "local",
-    "export",
-    "readonly",
-    "unset",
-    "read",
-    "printf",
-    "mapfile",
-    "readarray",
-    "getopts",
-    "wait",
-    "integer",
-    "float",
-    "print",
-];
+const EVALUATING: &str = "test [ let declare typeset local export readonly unset read printf mapfile readarray getopts wait compgen complete integer float print";
 
 /// Returns whether a program or builtin exists to run its arguments.
 pub(in super::super) fn runs_others(name: &str) -> bool {
-    const MORE: &str = "command builtin exec - coproc eval trap source . parallel rush find gfind fd fdfind su runuser sg capsh \
-                        nix-shell newgrp jobs at batch bwrap start-stop-daemon nix guix distrobox";
     let of = |list: &str| list.split(' ').any(|known| known == name);
-    of(MORE)
+    of("command builtin exec - eval trap source . find gfind")
         || is_loader(name)
         || SHELLS.contains(&name)
-        || FOREIGN.contains(&name)
-        || EVALUATING.contains(&name)
+        || of(EVALUATING)
         || ROWS.iter().any(|row| of(row.0))
         || SUBCOMMANDS.iter().any(|(names, _, _)| of(names))
-}
-
-/// Returns whether a program may run or evaluate file names among its words, or as the first of them.
-pub(super) fn runs_names(name: &str, first: bool) -> bool {
-    match name {
-        "find" | "gfind" | "fd" | "fdfind" | "ssh" => false,
-        // Only with an option before.
-        "printf" | "print" => first,
-        "eval" => true,
-        _ => EVALUATING.contains(&name) || (first && runs_others(name)),
-    }
 }
 
 /// Returns whether this is a dynamic loader, as in `/lib64/ld-linux-x86-64.so.2 /bin/rm`.
@@ -201,19 +166,18 @@ pub(in super::super) fn inner(name: &str, args: &[String]) -> Wrapped {
         }
         found.sure &= at.is_none_or(|at| at == 0 || (at == 1 && args[0] == "compose"));
     }
-    if EVALUATING.contains(&name) {
+    if of(EVALUATING, name) {
+        found.expands = true;
         found.runs.extend(args.iter().map(|arg| Inner::Expanded(arg.clone())));
     }
     match name {
         _ if SHELLS.contains(&name) => found.add(shell(args)),
-        _ if FOREIGN.contains(&name) => {
-            found.add(Wrapped::unsure(shell(args).runs.into_iter().chain(given(args, "C", "init-command"))));
-        }
         _ if is_loader(name) => {
             found.add(by_row(&("", "", "library-path preload audit argv0 inhibit-rpath", "", 0, Words), args));
         }
-        "env" | "genv" => found.add(split_string(args)),
-        "command" | "builtin" | "exec" | "-" | "coproc" => {
+        // It splits a text in its own way.
+        "env" | "genv" if args.iter().any(|arg| splits(arg)) => found.add(Wrapped::unsure([Inner::Unknown])),
+        "command" | "builtin" | "exec" | "-" => {
             let row = ("", if name == "exec" { "a" } else { "" }, "", "", 0, Words);
             let options = operands(args, &row);
             if !(name == "command" && options.letters.contains(['v', 'V'])) {
@@ -231,39 +195,18 @@ pub(in super::super) fn inner(name: &str, args: &[String]) -> Wrapped {
                 }
             }
         }
-        "parallel" | "rush" => found.add(Wrapped::unsure(parallel(args))),
-        "find" | "gfind" | "fd" | "fdfind" => found.runs.extend(between(args, name)),
+        "find" | "gfind" => found.runs.extend(between(args)),
         // Without a command, it reads one.
         "ssh" if found.runs.is_empty() => found.runs.push(Inner::Input(None)),
-        "nix" | "guix" | "distrobox" => {
-            let from = args.iter().position(|arg| matches!(&**arg, "--" | "-c" | "--command"));
-            found.add(Wrapped::unsure(from.map(|at| Inner::Words(args[at + 1..].to_vec()))));
-        }
-        "bwrap" => found.add(Wrapped::unsure(bwrap(args))),
-        "script" | "flock" => found.runs.extend(given(args, "c", "command")),
-        "npx" | "bunx" | "pnpx" => found.runs.extend(given(args, "c", "call")),
-        "start-stop-daemon" => found.add(Wrapped::unsure(given(args, "xa", "exec startas"))),
-        "su" | "runuser" | "capsh" | "nix-shell" | "newgrp" | "sg" => {
-            found.add(Wrapped::unsure(given(args, "c", "command session-command run")));
-            if name == "runuser" {
-                found.add(by_row(&("", "ugGs", "user group supp-group shell", "", 0, Words), args));
-            }
-            // `sg GROUP TEXT`
-            found.runs.extend(args.get(1).filter(|_| name == "sg").map(|arg| text(arg)));
-        }
-        "jobs" => {
-            let from = args.iter().position(|arg| arg == "-x");
-            found.runs.extend(from.map(|at| Inner::Words(args[at + 1..].to_vec())));
-        }
-        // Without what usually comes before it.
-        "setarch" | "runcon" => {
-            let words = &args[operands(args, &("", "pturl", "type user role range pid", "", 0, Words)).end..];
-            found.add(Wrapped::unsure([Inner::Words(words.to_vec())]));
-        }
-        "at" | "batch" => found.runs.push(Inner::Input(None)),
         _ => {}
     }
     found
+}
+
+/// Returns whether this is `-S` of `env`, also in a bundle or cut short.
+fn splits(arg: &str) -> bool {
+    let long = |name: &str| !name.is_empty() && "split-string".starts_with(name.split('=').next().unwrap_or_default());
+    arg.strip_prefix("--").map_or(arg.starts_with('-') && arg.contains('S'), long)
 }
 
 struct Options {
@@ -347,28 +290,7 @@ fn by_row(row: &Row, args: &[String]) -> Wrapped {
         // An unknown option may take a value.
         runs.extend((!known && !less.is_empty()).then(|| inner(less)));
     }
-    Wrapped { runs, sure: known && !args[..at].iter().any(|arg| sets(arg)) }
-}
-
-/// Finds the text of `env -S TEXT` or `env --split-string=TEXT`.
-fn split_string(args: &[String]) -> Wrapped {
-    let row = ROWS.iter().find(|row| row.0.starts_with("env"));
-    let end = row.map_or(args.len(), |row| operands(args, row).end);
-    for (at, arg) in args[..end].iter().enumerate() {
-        let given = match arg.strip_prefix("--") {
-            Some(long) => {
-                let (name, value) = long.split_once('=').map_or((long, ""), |(name, value)| (name, value));
-                (!name.is_empty() && "split-string".starts_with(name)).then_some(value)
-            }
-            None => arg.strip_prefix('-').and_then(|letters| Some(&letters[letters.find('S')? + 1..])),
-        };
-        if let Some(given) = given {
-            let rest = [given].into_iter().filter(|text| !text.is_empty()).chain(args[at + 1..].iter().map(String::as_str));
-            let text = format!("env {}", rest.collect::<Vec<_>>().join(" "));
-            return Wrapped::unsure([Inner::Text(text, Vec::new())]);
-        }
-    }
-    Wrapped::new()
+    Wrapped { runs, sure: known && !args[..at].iter().any(|arg| sets(arg)), expands: false }
 }
 
 fn shell(args: &[String]) -> Wrapped {
@@ -405,91 +327,23 @@ fn replaced(args: &[String]) -> Option<String> {
     })
 }
 
-fn parallel(args: &[String]) -> Option<Inner> {
-    let long = "jobs sshlogin max-args arg-file colsep delay retries timeout joblog results workdir";
-    let rest = &args[operands(args, &("", "jSnNLsIaCPd", long, "", 0, Words)).end..];
-    let divide = rest.iter().position(|arg| arg.starts_with(":::")).unwrap_or(rest.len());
-    let (command, given) = rest.split_at(divide);
-    let given = given.get(1..).unwrap_or_default();
-    // Without a command, every argument is one.
-    if command.is_empty() {
-        return (!given.is_empty()).then(|| Inner::Text(given.join("; "), Vec::new()));
-    }
-    Some(Inner::InputWords(vec!["eval".to_owned(), command.join(" "), given.join(" ")], Some("{}".to_owned())))
-}
-
-/// Finds the commands of `find … -exec COMMAND ;` and `fd … -x COMMAND`. Each word is part of one command only;
-/// otherwise a hostile command line could exhaust memory.
-fn between(args: &[String], name: &str) -> Vec<Inner> {
-    let is_fd = name.starts_with("fd");
+/// Finds the commands of `find … -exec COMMAND ;`. Each word is part of one command only; otherwise a hostile command
+/// line could exhaust memory.
+fn between(args: &[String]) -> Vec<Inner> {
     let mut found = Vec::new();
     let mut at = 0;
     while let Some(arg) = args.get(at) {
         at += 1;
-        let Some(first) = (if is_fd { fd_command(arg) } else { find_command(arg) }) else { continue };
+        if !matches!(&**arg, "-exec" | "-execdir" | "-ok" | "-okdir") {
+            continue;
+        }
         let rest = &args[at..];
         let ends = |(end, arg): (usize, &String)| {
-            arg == ";" || (!is_fd && arg == "+" && end.checked_sub(1).is_some_and(|before| rest[before] == "{}"))
+            arg == ";" || (arg == "+" && end.checked_sub(1).is_some_and(|before| rest[before] == "{}"))
         };
         let end = rest.iter().enumerate().position(ends).unwrap_or(rest.len());
-        let first = Some(first).filter(|first| !first.is_empty()).map(str::to_owned);
-        found.push(Inner::InputWords(first.into_iter().chain(rest[..end].iter().cloned()).collect(), None));
+        found.push(Inner::InputWords(rest[..end].to_vec(), Some("{}".to_owned())));
         at += end;
     }
     found
-}
-
-fn find_command(arg: &str) -> Option<&str> {
-    matches!(arg, "-exec" | "-execdir" | "-ok" | "-okdir").then_some("")
-}
-
-/// Returns the part of the command in an option: `-x`, `-Hx`, `-xrm`, `--exec=rm`.
-fn fd_command(arg: &str) -> Option<&str> {
-    if let Some(long) = arg.strip_prefix("--exec") {
-        let long = long.strip_prefix("-batch").unwrap_or(long);
-        return if long.is_empty() { Some(long) } else { long.strip_prefix('=') };
-    }
-    let letters = arg.strip_prefix('-').filter(|letters| !letters.starts_with('-'))?;
-    let at = letters.find(|letter| "xXdEetSocj".contains(letter))?;
-    letters[at..].starts_with(['x', 'X']).then(|| &letters[at + 1..])
-}
-
-fn bwrap(args: &[String]) -> Option<Inner> {
-    let mut at = 0;
-    while let Some(name) = args.get(at).and_then(|arg| arg.strip_prefix("--")) {
-        at += match name {
-            "" | "new-session" | "die-with-parent" | "as-pid-1" | "clearenv" | "share-net" | "disable-userns" => 1,
-            _ if name.starts_with("unshare-") => 1,
-            "symlink" | "setenv" | "file" | "chmod" => 3,
-            _ if name.contains("bind") => 3,
-            _ => 2,
-        };
-        if name.is_empty() {
-            break;
-        }
-    }
-    args.get(at..).filter(|rest| !rest.is_empty()).map(|rest| Inner::Words(rest.to_vec()))
-}
-
-/// Returns the texts for a shell in an option: `su -c TEXT`, `script -qcTEXT`, `npx --call=TEXT`.
-pub(super) fn given(args: &[String], letters: &str, long: &str) -> Vec<Inner> {
-    let texts = given_texts(args, letters, long).into_iter();
-    texts.map(|text| Inner::Text(text.to_owned(), Vec::new())).collect()
-}
-
-pub(super) fn given_texts<'a>(args: &'a [String], letters: &str, long: &str) -> Vec<&'a str> {
-    let text = |(at, arg): (usize, &'a String)| {
-        let next = args.get(at + 1).map(String::as_str);
-        if let Some(name) = arg.strip_prefix("--") {
-            let (name, value) = name.split_once('=').map_or((name, next), |(name, value)| (name, Some(value)));
-            value.filter(|_| !name.is_empty() && long.split(' ').any(|known| known.starts_with(name)))
-        } else {
-            let cluster = arg.strip_prefix('-')?;
-            match &cluster[cluster.find(|letter| letters.contains(letter))? + 1..] {
-                "" => next,
-                text => Some(text),
-            }
-        }
-    };
-    args.iter().enumerate().filter_map(text).collect()
 }
