@@ -35,5 +35,5 @@ pub fn used_before(agent: Agent, session: &str, environment: &dyn Fn(&str) -> Op
     scan(&[job], &AtomicBool::new(false), |_, read| {
         total = read.ok().flatten().and_then(|scanned| scanned.facts.so_far.total);
     });
-    Some(SessionTotals { cost_usd: None, tokens: total?.into(), exact: true })
+    Some(SessionTotals { cost_usd: None, tokens: total?, exact: true })
 }

@@ -134,7 +134,7 @@ impl Questions {
             }
             What::Turn(_) => self.clear(),
             What::Prompt { .. } | What::Text(_) | What::Call(_) if step.parent.is_none() => {
-                self.end(|asked| asked.call.is_none())
+                self.end(|asked| asked.call.is_none());
             }
             // What else happens, a sub-agent's steps among it, answers nothing. `KINDS` says that every kind was thought of.
             _ => {}

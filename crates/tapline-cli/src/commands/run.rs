@@ -124,7 +124,8 @@ async fn attempts(args: &Run) -> Result<u8> {
         }
         let stopped = matches!(ended.code, exit::TIMEOUT | exit::INTERRUPTED | exit::TERMINATED | exit::VIOLATED);
         let code =
-            conclude::conclude(args, &plan, ended, &mut show, &whole.ledger(), std::mem::take(&mut files), &signals).await;
+            Box::pin(conclude::conclude(args, &plan, ended, &mut show, &whole.ledger(), std::mem::take(&mut files), &signals))
+                .await;
         if let Some(push) = push.take() {
             // It waits for the server, but not longer than somebody else waits for it. Who stopped it on the page wants to see its end.
             let given_up = async {

@@ -60,9 +60,10 @@ fn follow(mut value: Value<'_>, parts: &[Part<'_>]) -> Result<(), GetError> {
         }
         let before = written(&parts[..at]);
         value = match (part, value.kind()) {
-            (Part::Key(key), Kind::Object) => match value.get(key) {
-                Some(value) => value,
-                None => {
+            (Part::Key(key), Kind::Object) => {
+                if let Some(value) = value.get(key) {
+                    value
+                } else {
                     let meant = meant(parts);
                     if meant.is_none() && value.get("own").is_some() {
                         // The agent may have it.
@@ -71,7 +72,7 @@ fn follow(mut value: Value<'_>, parts: &[Part<'_>]) -> Result<(), GetError> {
                     let known = value.entries().into_iter().flatten().map(|(key, _)| key.into_owned()).collect();
                     return Err(GetError::NoKey { key: (*key).to_owned(), known, meant });
                 }
-            },
+            }
             (Part::Key(_), Kind::Array) => {
                 let rest = written(&parts[at..]);
                 return Err(GetError::List { meant: format!("{before}[].{rest}"), path: before });

@@ -12,7 +12,7 @@ fn steps(stream: &[u8]) -> Vec<Step> {
 }
 
 fn steps_of(lines: &[Value]) -> Vec<Step> {
-    steps(lines.iter().map(|line| format!("{line}\n")).collect::<String>().as_bytes())
+    steps(lines.iter().flat_map(|line| [line.to_string(), "\n".to_owned()]).collect::<String>().as_bytes())
 }
 
 fn call(id: &str) -> Value {

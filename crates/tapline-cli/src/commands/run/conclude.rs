@@ -116,7 +116,6 @@ pub(super) async fn conclude(
             show.note(&advice);
         }
     } else if let Some(advice) = wrong_input {
-        // An agent may answer although nothing was passed on to it.
         show.note(advice);
     }
     if report.run.attempts > 1 {

@@ -128,11 +128,11 @@ fn answer(id: &str, text: &str, is_error: bool, meta: &Value) -> Value {
 }
 
 /// The end of a turn after this many requests of this size, all of them told.
-fn result(requests: u64, more: &Value) -> Value {
+fn result(requests: u32, more: &Value) -> Value {
     let model = json!({"inputTokens": 1_000 * requests, "outputTokens": 100 * requests, "cacheReadInputTokens": 5_000 * requests,
-        "cacheCreationInputTokens": 300 * requests, "costUSD": 0.01 * requests as f64});
+        "cacheCreationInputTokens": 300 * requests, "costUSD": 0.01 * f64::from(requests)});
     let mut line = json!({"type": "result", "subtype": "success", "is_error": false, "session_id": "s", "result": "Done.", "num_turns": requests,
-        "duration_ms": 1_500, "total_cost_usd": 0.01 * requests as f64, "usage": {"input_tokens": 1_000 * requests,
+        "duration_ms": 1_500, "total_cost_usd": 0.01 * f64::from(requests), "usage": {"input_tokens": 1_000 * requests,
         "output_tokens": 100 * requests, "cache_read_input_tokens": 5_000 * requests, "cache_creation_input_tokens": 300 * requests},
         "modelUsage": {"claude-opus-5-5": model}, "permission_denials": []});
     line.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap_or_default());
@@ -140,7 +140,7 @@ fn result(requests: u64, more: &Value) -> Value {
 }
 
 fn case(name: &str, lines: &[Value], ending: Ending) -> Case {
-    let stream = lines.iter().map(|line| format!("{line}\n")).collect();
+    let stream = lines.iter().flat_map(|line| [line.to_string(), "\n".to_owned()]).collect();
     Case { name: format!("made/{name}"), agent: "claude", prompt: "do it", stream: Stream::Lines(stream), ending, args: &[] }
 }
 
