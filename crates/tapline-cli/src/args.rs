@@ -377,14 +377,25 @@ impl Look {
         match self.color {
             When::Always => true,
             When::Never => false,
-            When::Auto => output::is_capable() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+            When::Auto => output::is_capable() && !is_plain(),
         }
+    }
+
+    /// The colours, or none, where it is not a terminal that shows them.
+    pub(crate) fn style_for_a_reader(self) -> Style {
+        let look = if self.color == When::Auto && !is_plain() { Self { color: When::Always } } else { self };
+        look.style()
     }
 
     /// The colours, or none.
     pub(crate) fn style(self) -> Style {
         if self.is_coloured() { Style::ansi() } else { Style::plain() }
     }
+}
+
+/// Whether the user wants no colours.
+fn is_plain() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

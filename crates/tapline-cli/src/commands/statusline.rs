@@ -4,7 +4,9 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -37,8 +39,15 @@ struct StatusInput {
     transcript: Option<PathBuf>,
     cost: Option<f64>,
     context: Option<f64>,
-    /// The share of the five-hour window that is used, in percent, and when it ends, in seconds since 1970.
-    window: Option<(f64, i64)>,
+    /// The windows of the account's limits: of five hours, and of seven days.
+    windows: [Option<UsedWindow>; 2],
+}
+
+/// Which share of a window is used, in percent, and when it ends, in seconds since 1970.
+#[derive(Clone, Copy)]
+struct UsedWindow {
+    used: f64,
+    resets: i64,
 }
 
 pub(crate) fn run(args: &Statusline) -> Result<u8> {
@@ -49,7 +58,8 @@ pub(crate) fn run(args: &Statusline) -> Result<u8> {
     // A status line is never an error: without an archive it shows what the agent wrote to it.
     let counted = counted(&told, &prices).ok();
     let mut out = output::stdout();
-    writeln!(out, "{}", line(&told, counted, args.look.style()))?;
+    // It is no terminal, but its reader shows colours.
+    writeln!(out, "{}", line(&told, counted, args.look.style_for_a_reader()))?;
     out.flush()?;
     Ok(0)
 }
@@ -61,20 +71,23 @@ fn told(text: &str) -> StatusInput {
     let number = |path: &[&str]| at(path)?.as_number()?.parse::<f64>().ok();
     let text = |path: &[&str]| at(path).and_then(Value::as_str).map(std::borrow::Cow::into_owned);
     #[expect(clippy::cast_possible_truncation, reason = "a cast from float to integer saturates")]
-    let window = number(&["rate_limits", "five_hour", "used_percentage"])
-        .map(|used| (used, number(&["rate_limits", "five_hour", "resets_at"]).unwrap_or(0.0) as i64));
+    let windows = ["five_hour", "seven_day"].map(|name| {
+        let resets = number(&["rate_limits", name, "resets_at"]).unwrap_or(0.0) as i64;
+        Some(UsedWindow { used: number(&["rate_limits", name, "used_percentage"])?, resets })
+    });
     StatusInput {
         model: text(&["model", "display_name"]).or_else(|| text(&["model", "id"])).unwrap_or_default(),
         transcript: text(&["transcript_path"]).filter(|path| !path.is_empty()).map(PathBuf::from),
         cost: at(&["cost", "total_cost_usd"]).and_then(cost),
         context: number(&["context_window", "used_percentage"]),
-        window,
+        windows,
     }
 }
 
 /// What the archive knows: the cost of today, and of the window.
 struct Counted {
-    today: f64,
+    /// `None` if it is not known: no price is, or there is more to read than was read.
+    today: Option<f64>,
     window: f64,
     /// Whether the cost of a request is not known.
     is_least: bool,
@@ -85,9 +98,13 @@ fn counted(told: &StatusInput, prices: &Prices) -> Result<Counted> {
     let mut index = Index::open(&folder)?;
     let own = own_files(told.transcript.as_deref());
     index.update_little(&Places::below(&own), LITTLE)?;
-    if is_due(&folder.join("looked")) {
-        index.update_little(&archive::places_of_user(), LITTLE)?;
+    let looked = folder.join("looked");
+    if is_due(&looked) && index.update_little(&archive::places_of_user(), LITTLE)?.is_none() {
+        // The next look is in a minute. Until then the note has something in it.
+        fs::write(&looked, "there is more to read")?;
+        read_behind()?;
     }
+    let is_known = fs::metadata(&looked).is_ok_and(|note| note.len() == 0);
     let now = now();
     let zone = TimeZone::system();
     let midnight = Timestamp::from_millisecond(now.cast_signed())?.to_zoned(zone.clone()).start_of_day()?;
@@ -103,7 +120,16 @@ fn counted(told: &StatusInput, prices: &Prices) -> Result<Counted> {
     let window = open.map_or(0.0, |row| row.totals.cost_usd.usd());
     (query.by, query.since) = (By::Agent, Some(midnight));
     let today = stats(&index, prices, &selection, &query)?.totals;
-    Ok(Counted { today: today.cost_usd.usd(), window, is_least: today.cost_unknown > 0 })
+    let (usd, is_least) = (today.cost_usd.usd(), today.cost_unknown > 0);
+    Ok(Counted { today: Some(usd).filter(|usd| is_known && (*usd > 0.0 || !is_least)), window, is_least })
+}
+
+/// Reads all sessions into the index in a process of its own, which goes on when this one has ended. If another one does that, it waits for it.
+fn read_behind() -> Result<()> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["stats", "--quiet", "--json"]).process_group(0);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+    Ok(())
 }
 
 /// Returns the files of the session that asks: its transcript and those of its sub-agents.
@@ -148,18 +174,17 @@ fn line(told: &StatusInput, counted: Option<Counted>, style: Style) -> String {
     if let Some(cost) = told.cost {
         parts.push(format!("session {}", amount(cost)));
     }
-    if let Some(counted) = &counted {
-        let least = if counted.is_least { "≥ " } else { "" };
-        parts.push(format!("today {least}{}", amount(counted.today)));
+    let least = if counted.as_ref().is_some_and(|counted| counted.is_least) { "≥ " } else { "" };
+    let today = counted.as_ref().and_then(|counted| counted.today);
+    parts.push(today.map_or_else(|| "today ?".to_owned(), |usd| format!("today {least}{}", amount(usd))));
+    let windows = told.windows.iter().zip([("5 h", "%H:%M"), ("7 d", "%a %H:%M")]);
+    for (UsedWindow { used, resets }, (name, form)) in windows.filter_map(|(window, name)| Some(((*window)?, name))) {
+        let ends = Timestamp::from_second(resets).unwrap_or_default().to_zoned(TimeZone::system());
+        let until = if resets > 0 { format!(" until {}", ends.strftime(form)) } else { String::new() };
+        parts.push(format!("{}{name} {used:.0} % used{until}{reset}", warned(used)));
     }
-    match (told.window, counted) {
-        (Some((used, resets)), _) => {
-            let ends = Timestamp::from_second(resets).unwrap_or_default().to_zoned(TimeZone::system());
-            let until = if resets > 0 { format!(" until {:02}:{:02}", ends.hour(), ends.minute()) } else { String::new() };
-            parts.push(format!("{}5 h {used:.0} % used{until}{reset}", warned(used)));
-        }
-        (None, Some(counted)) => parts.push(format!("5 h {}", amount(counted.window))),
-        (None, None) => {}
+    if let (None, Some(counted)) = (told.windows[0], counted) {
+        parts.push(format!("5 h {}", amount(counted.window)));
     }
     parts.join(&format!("{dim} · {reset}"))
 }

@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 use tapline_testkit::files::{files_below, mode};
-use tapline_testkit::fixture;
+use tapline_testkit::{fixture, wait_until};
 
 use crate::stats::{Home, answer};
 use crate::tapline::{Ran, command, ran, tapline_on};
@@ -45,7 +45,10 @@ fn one_line_with_everything_that_is_known() {
     let ran = line(&home, told(&path).to_string().as_bytes());
     assert_eq!((ran.code, ran.err.as_str()), (0, ""));
     // 1,794,860,000 is 20:13:20 in UTC.
-    assert_eq!(ran.out, "Opus 5.5 · context 1 % · session $0.0181 · today $0.0120 · 5 h 41 % used until 20:13\n");
+    assert_eq!(
+        ran.out,
+        "Opus 5.5 · context 1 % · session $0.0181 · today $0.0120 · 5 h 41 % used until 20:13 · 7 d 12 % used until Wed 11:06\n"
+    );
     // What is new in its own session counts at once.
     home.write("home/.claude/projects/a/s-1.jsonl", &(answer("m1", "s-1", &now()) + &answer("m3", "s-1", &now())));
     let mut less = told(&path);
@@ -185,4 +188,20 @@ fn twenty_at_once_say_the_same() {
     for ran in lines {
         assert_eq!((ran.code, ran.err.as_str(), &ran.out), (0, "", &wanted.out));
     }
+}
+
+/// What is more than a moment's work is read by another process, so that the status line alone is right in a minute.
+#[test]
+fn until_all_is_read_the_cost_of_today_is_not_known() {
+    let home = Home::new(&[]);
+    home.write("home/.claude/projects/a/s-1.jsonl", &(answer("m1", "s-1", &now()) + &"\n".repeat(33 << 20)));
+    let first = line(&home, b"").out;
+    assert!(first.starts_with("today ? · "), "{first}");
+    assert_eq!(line(&home, b"").out, first, "nobody looks again");
+    let looked = home.path("tapline/archive/looked");
+    wait_until("it is read", || {
+        let minute = std::time::SystemTime::now() - std::time::Duration::from_secs(61);
+        std::fs::File::options().write(true).open(&looked).unwrap().set_modified(minute).unwrap();
+        line(&home, b"").out.starts_with("today $0.0060 ")
+    });
 }
