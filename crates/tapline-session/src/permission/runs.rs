@@ -293,6 +293,8 @@ impl Walk {
     fn run_words(&mut self, words: Vec<String>, input: &Input) -> Result<(), Unreadable> {
         let Some((name, args)) = words.split_first() else { return Ok(()) };
         let file = name.rsplit('/').next().unwrap_or_default();
+        // bash reads `time -f rm` in another way than programs do.
+        self.found.hidden |= file.len() > 1 && file.starts_with('-');
         if file.contains(is_mark) {
             let alone = file.chars().count() == 1 && !file.contains(GLOB);
             self.found.unknown |= alone;
@@ -316,7 +318,7 @@ impl Walk {
             self.run_files.extend(args.iter().map(|arg| base(arg)));
             let text = match input {
                 Input::Text(text) => text.clone(),
-                Input::Inherited if !args.iter().any(|arg| arg.starts_with("/dev/")) => String::new(),
+                Input::Inherited if !args.iter().any(|arg| arg.starts_with("/dev/") || arg.contains(is_mark)) => String::new(),
                 Input::Inherited | Input::Unknown => {
                     self.found.perhaps_all |= programs::speaks(self.found.written.iter().map(String::as_str));
                     String::new()

@@ -125,7 +125,8 @@ const SUBCOMMANDS: &[(&str, &str, Row)] = &[
     ("lxc incus",             "exec", ("", "", "env user group cwd", "tTn", 1, Words)),
     ("direnv",                "exec", ("", "", "", "", 1, Words)),
     ("adb",                   "shell", ("", "", "", "nTtx", 0, Text)),
-    ("op doppler dotenv chamber aws-vault devbox toolbox", "run exec", ("", "", "", "", 0, Words)),
+    ("op doppler dotenv devbox", "run exec", ("", "", "", "", 0, Words)),
+    ("chamber aws-vault",     "exec", ("", "", "", "", 1, Words)),
 ];
 
 /// Shells: options first, then a file, or a text with `-c`.
