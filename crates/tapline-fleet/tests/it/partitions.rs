@@ -82,30 +82,33 @@ fn only_what_has_changed_is_written_again() {
     stage.session("two", &["2026-11-15"]);
     let mut to = stage.open().unwrap();
     let first = stage.write(&mut to, false).unwrap();
-    assert_eq!((first.written, first.unchanged, first.rows), (6, 0, 6));
+    assert_eq!((first.written, first.unchanged, first.rows), (7, 0, 6));
     let before = stage.files();
     let tables = ["costs", "messages", "sessions"];
     let folders = |days: &[&str]| -> Vec<String> {
         tables.iter().flat_map(|table| days.iter().map(move |day| format!("{table}/date={day}"))).collect()
     };
-    assert_eq!(before.keys().cloned().collect::<Vec<_>>(), folders(&["2026-11-14", "2026-11-15"]));
+    // A table without rows has a file, too.
+    let no_calls = ["calls/date=2026-11-14".to_owned()].into_iter();
+    let expected: Vec<_> = no_calls.chain(folders(&["2026-11-14", "2026-11-15"])).collect();
+    assert_eq!(before.keys().cloned().collect::<Vec<_>>(), expected);
     let second = stage.write(&mut to, false).unwrap();
-    assert_eq!((second.written, second.unchanged, second.bytes), (0, 6, 0));
+    assert_eq!((second.written, second.unchanged, second.bytes), (0, 7, 0));
     // Another process knows it, too.
     drop(to);
     let mut to = stage.open_again();
     stage.session("two", &["2026-11-15", "2026-11-16"]);
     let third = stage.write(&mut to, false).unwrap();
-    assert_eq!((third.written, third.unchanged), (3, 5));
+    assert_eq!((third.written, third.unchanged), (3, 6));
     let after = stage.files();
     let same: Vec<&str> = before.iter().filter(|(name, file)| after[*name] == **file).map(|(name, _)| &**name).collect();
-    assert_eq!(same.len(), 5, "{same:?}");
+    assert_eq!(same.len(), 6, "{same:?}");
     assert!(!same.contains(&"sessions/date=2026-11-15"));
     // A file that somebody removed is written again, and all of them if that is asked for.
     std::fs::remove_dir_all(stage.tables().join("costs/date=2026-11-14")).unwrap();
     assert_eq!(stage.write(&mut to, false).unwrap().written, 1);
     to.forget().unwrap();
-    assert_eq!(stage.write(&mut to, false).unwrap().written, 8);
+    assert_eq!(stage.write(&mut to, false).unwrap().written, 9);
 }
 
 #[test]
@@ -113,14 +116,14 @@ fn a_part_whose_rows_are_gone_is_written_without_rows() {
     let mut stage = Stage::new();
     stage.session("one", &["2026-11-14"]);
     let mut to = stage.open().unwrap();
-    assert_eq!(stage.write(&mut to, false).unwrap().written, 3);
+    assert_eq!(stage.write(&mut to, false).unwrap().written, 4);
     // The archive was made anew, and the session is no longer there.
     stage.index = Index::in_memory().unwrap();
     std::fs::remove_file(stage.folder.join("sessions/one.jsonl")).unwrap();
     stage.session("two", &["2026-11-15"]);
     let second = stage.write(&mut to, false).unwrap();
-    assert_eq!((second.written, second.rows), (6, 3));
-    assert_eq!(stage.files().len(), 6);
+    assert_eq!((second.written, second.rows), (7, 3));
+    assert_eq!(stage.files().len(), 8);
     assert_eq!(stage.write(&mut to, false).unwrap().written, 0);
 }
 
@@ -140,7 +143,7 @@ fn what_failed_is_written_the_next_time_and_nothing_is_half_written() {
     // Sessions were written before it.
     assert_eq!(stage.files().into_keys().collect::<Vec<_>>(), ["sessions/date=2026-11-14"]);
     let written = stage.write(&mut to, false).unwrap();
-    assert_eq!((written.written, written.unchanged), (2, 1));
+    assert_eq!((written.written, written.unchanged), (3, 1));
 }
 
 #[test]
@@ -151,5 +154,5 @@ fn who_is_stopped_goes_on_the_next_time_and_two_cannot_write_to_one_place() {
     assert!(matches!(stage.write(&mut to, true), Err(PartitionsError::Stopped)));
     assert!(!stage.tables().exists());
     assert!(matches!(stage.open(), Err(PartitionsError::Busy { .. })));
-    assert_eq!(stage.write(&mut to, false).unwrap().written, 3);
+    assert_eq!(stage.write(&mut to, false).unwrap().written, 4);
 }
