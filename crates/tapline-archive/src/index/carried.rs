@@ -1,11 +1,12 @@
 //! What an index of another version says, and one that was put aside: it is carried over row by row, because nobody else
 //! knows what deleted files said.
 
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::rows::{Row, Rows, count, row_hash};
 use super::{Index, SCHEMA, TABLES};
@@ -63,7 +64,12 @@ fn carry(db: &Transaction<'_>, from: &Origin<'_>) -> Result<(), ArchiveError> {
         from.db.prepare(&asked).ok().map(|rows| (ended, rows))
     });
     let Some((ended, mut rows)) = rows else { return if from.is_whole { Err(ArchiveError::Damaged) } else { Ok(()) } };
-    let mut known = db.prepare("SELECT mtime FROM files WHERE path = ?")?;
+    // All rows are read: a damaged list of paths says of a file that is known that it is not.
+    let mut known = HashMap::<Vec<u8>, i64>::new();
+    let mut paths = db.prepare("SELECT path, mtime FROM files NOT INDEXED")?;
+    for row in paths.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))? {
+        known.extend(row.ok());
+    }
     let mut put = Rows::new(db)?;
     let mut rows = rows.query([])?;
     loop {
@@ -80,8 +86,7 @@ fn carry(db: &Transaction<'_>, from: &Origin<'_>) -> Result<(), ArchiveError> {
         };
         let path = Path::new(OsStr::from_bytes(&row.path));
         let is_there = path.exists();
-        let known: Option<i64> = known.query_row([&row.path], |row| row.get(0)).optional()?;
-        if known.is_some_and(|known| is_there || known >= row.mtime) {
+        if known.get(&row.path).is_some_and(|known| is_there || *known >= row.mtime) {
             continue;
         }
         put.put(Row {
