@@ -153,7 +153,7 @@ fn no_role_has_rights_beyond_it() {
 /// Signs something as tapline does.
 pub(crate) fn signed(key: &KeyPair, subject: &str, payload: &str) -> String {
     let signature = key.sign(format!("tapline\n{subject}\n{payload}").as_bytes()).unwrap();
-    let signature: String = signature.iter().map(|byte| format!("{byte:02x}")).collect();
+    let signature = signature.iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
     format!("{}\n{payload}", json!({ "key": key.public_key(), "signature": signature }))
 }
 

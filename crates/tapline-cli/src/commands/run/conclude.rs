@@ -60,12 +60,7 @@ pub(super) async fn conclude(
 ) -> u8 {
     let grace = args.ending.grace.max(NOT_TAKEN);
     if ended.report.run.attempts > 1 {
-        if let Some(summary) = &mut ended.summary {
-            summary.ledger = ledger.clone();
-        }
-        for report in std::iter::once(&mut ended.report).chain(&mut ended.told) {
-            report.ledger = ledger.clone();
-        }
+        count_all_attempts(&mut ended, ledger);
     }
     if let Some(amendment) = Amendment::of(&ended, args)
         && let Err(error) = on_disk(grace, move || amendment.write()).await
@@ -159,6 +154,16 @@ pub(super) async fn conclude(
         code = if code == 0 { exit::USAGE } else { code };
     }
     code
+}
+
+/// Has the end tell what all attempts took together.
+fn count_all_attempts(ended: &mut Ended, ledger: &Ledger) {
+    if let Some(summary) = &mut ended.summary {
+        summary.ledger = ledger.clone();
+    }
+    for report in std::iter::once(&mut ended.report).chain(&mut ended.told) {
+        report.ledger = ledger.clone();
+    }
 }
 
 /// Annotates a failure, or a success that is not clean, in a CI log.
