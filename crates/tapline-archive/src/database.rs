@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::backup::Backup;
-use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::error::ArchiveError;
@@ -121,9 +121,9 @@ impl Schema {
         let aside = names.iter().flat_map(|name| put_aside_names(folder, name));
         let own = folder.join(own);
         for other in others.chain(aside).chain([self.held(folder)]).filter(|other| !is_same(other, &own)) {
-            let Some((name, stamp)) = stamp(&other) else { continue };
-            if !has_absorbed(db, &name, stamp) && take(db, &other)? {
-                note_absorbed(db, &name, stamp)?;
+            let Some(stamp) = stamp(&other) else { continue };
+            if !has_absorbed(db, stamp) && take(db, &other)? {
+                note_absorbed(db, stamp)?;
             }
         }
         Ok(())
@@ -191,27 +191,24 @@ pub(crate) fn open_read_only(path: &Path) -> rusqlite::Result<(Connection, i64)>
     Ok((db, found))
 }
 
-/// Returns the name of a database that was put aside, and a number that changes when the file does.
-fn stamp(aside: &Path) -> Option<(Vec<u8>, i64)> {
+/// Returns a number that changes when the file does, and not when it is renamed: what was taken over from it may have been
+/// forgotten since.
+fn stamp(aside: &Path) -> Option<i64> {
     let meta = fs::metadata(aside).ok()?;
     let numbers = [meta.ino().cast_signed(), meta.len().cast_signed(), meta.mtime(), meta.mtime_nsec()];
-    let stamp = hash_of_bytes(numbers.map(i64::to_le_bytes).as_flattened()).cast_signed();
-    Some((aside.file_name()?.as_bytes().to_owned(), stamp))
+    Some(hash_of_bytes(numbers.map(i64::to_le_bytes).as_flattened()).cast_signed())
 }
 
 /// Returns whether what a database that was put aside says was taken over.
-fn has_absorbed(db: &Connection, name: &[u8], stamp: i64) -> bool {
-    let known = || -> rusqlite::Result<i64> {
-        db.prepare("SELECT stamp FROM absorbed WHERE name = ?")?.query_row([name], |row| row.get(0))
-    };
+fn has_absorbed(db: &Connection, stamp: i64) -> bool {
     // Without the table, nothing was.
-    known().is_ok_and(|known| known == stamp)
+    db.prepare("SELECT 1 FROM absorbed_files WHERE stamp = ?").and_then(|mut known| known.exists([stamp])).unwrap_or(false)
 }
 
 /// Notes that it was.
-fn note_absorbed(db: &Connection, name: &[u8], stamp: i64) -> rusqlite::Result<()> {
-    db.execute_batch("CREATE TABLE IF NOT EXISTS absorbed (name BLOB PRIMARY KEY, stamp INTEGER NOT NULL)")?;
-    db.execute("INSERT OR REPLACE INTO absorbed (name, stamp) VALUES (?, ?)", params![name, stamp]).map(drop)
+fn note_absorbed(db: &Connection, stamp: i64) -> rusqlite::Result<()> {
+    db.execute_batch("CREATE TABLE IF NOT EXISTS absorbed_files (stamp INTEGER PRIMARY KEY)")?;
+    db.execute("INSERT OR IGNORE INTO absorbed_files (stamp) VALUES (?)", [stamp]).map(drop)
 }
 
 /// Copies a database into memory, as far as it can be read and brought up to this version.

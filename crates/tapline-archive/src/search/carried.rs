@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension as _};
 
+use super::earlier::words_of;
 use super::reading::{Entry, Piece, Scope};
 use super::store::{BITS, SCHEMA, TextStore, lock};
 use super::text_index::{agent_named, path_of};
@@ -22,10 +23,11 @@ impl TextStore {
         SCHEMA.absorb(&mut self.db, folder, &self.name, |db, other| {
             let _lock = lock(folder);
             let gone = match gone_files(db, folder, other) {
-                // There is no room for a copy of it. Perhaps next time.
-                Err(ArchiveError::Folder { .. }) => return Ok(false),
+                Ok(gone) => gone,
                 // What is damaged cannot be read next time either.
-                gone => gone.unwrap_or_default(),
+                Err(error) if error.is_damage() || matches!(error, ArchiveError::Outdated) => Vec::new(),
+                // There may be no room for a copy of it. Perhaps next time.
+                Err(_) => return Ok(false),
             };
             for (found, pieces) in gone {
                 let files = [(&found, false)];
@@ -80,21 +82,7 @@ fn bodies<'f>(aside: &Connection, files: impl Iterator<Item = &'f i64>) -> rusql
             wanted.insert(text?);
         }
     }
-    aside.execute_batch("CREATE VIRTUAL TABLE temp.words USING fts5vocab('main', 'text', 'instance')")?;
-    let mut rows = aside.prepare("SELECT doc, offset, term FROM temp.words WHERE col = 'body'")?;
-    let mut rows = rows.query([])?;
-    let mut words: HashMap<i64, Vec<(i64, String)>> = HashMap::new();
-    while let Some(row) = rows.next()? {
-        let text = row.get(0)?;
-        if wanted.contains(&text) {
-            words.entry(text).or_default().push((row.get(1)?, row.get(2)?));
-        }
-    }
-    let joined = |mut words: Vec<(i64, String)>| {
-        words.sort_unstable();
-        words.into_iter().map(|(_, word)| word).collect::<Vec<_>>().join(" ")
-    };
-    Ok(words.into_iter().map(|(text, words)| (text, joined(words))).collect())
+    words_of(aside, &wanted, "body")
 }
 
 /// Returns the texts of one file: a piece for each session that they are of.

@@ -1,6 +1,7 @@
 //! Indexes that earlier versions wrote, with what they said of transcripts that are gone, and indexes that versions in turns put
 //! aside: nothing of them is lost.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -307,4 +308,50 @@ fn two_earlier_programs_in_turns_overwrite_nothing_of_ours() {
         assert_eq!(found_after_reading(&folder), texts, "turn {turn}");
         assert_eq!(asides(), before + 2, "what had no other name was put aside");
     }
+}
+
+#[test]
+fn what_was_forgotten_stays_so_when_its_file_gets_another_name() {
+    let folder = TempFolder::new();
+    put(&folder, "index.db", &written("5", "index"));
+    drop(Index::open(&folder).unwrap());
+    for version in ["7", "6"] {
+        begin_anew(&folder, "index", version);
+    }
+    let mut index = Index::open(&folder).unwrap();
+    let mut sessions = HashSet::new();
+    index
+        .each(|_, session, _| {
+            sessions.insert(session.to_owned());
+        })
+        .unwrap();
+    assert!(sessions.len() > 5, "{sessions:?}");
+    index.forget(&sessions).unwrap();
+    let left = totals(&index);
+    drop(index);
+    assert_eq!(totals(&Index::open(&folder).unwrap()), left);
+}
+
+/// Version 4 kept accents in words, and this one takes them away.
+#[test]
+fn words_of_texts_that_are_gone_are_spelled_anew() {
+    let (folder, files) = (TempFolder::new(), TempFolder::new());
+    let line = r#"{"type":"user","sessionId":"s","cwd":"/w","timestamp":"2026-11-14T10:00:00.000Z","uuid":"u1","message":{"role":"user","content":"die größe zählt, файл"}}"#;
+    fs::write(files.join("s.jsonl"), format!("{line}\n")).unwrap();
+    let mut index = TextIndex::open(&folder).unwrap();
+    index.update(&Places::below(&[files.to_owned()]), &AtomicBool::new(false), |_| {}).unwrap();
+    let words = ["größe", "grosse", "файл", "zahlt"];
+    let wanted = words.map(|words| found(&index, words));
+    assert!(wanted.iter().all(|count| *count == 1), "{wanted:?}");
+    drop(index);
+    let db = rusqlite::Connection::open(folder.join("text.db")).unwrap();
+    let text: i64 = db.query_row("SELECT id FROM entries", [], |row| row.get(0)).unwrap();
+    db.execute("DELETE FROM text WHERE rowid = ?", [text]).unwrap();
+    db.execute("INSERT INTO text (rowid, body, marks) VALUES (?, 'die größe zählt файл', '')", [text]).unwrap();
+    db.pragma_update(None, "user_version", 4).unwrap();
+    drop(db);
+    fs::remove_file(files.join("s.jsonl")).unwrap();
+    let index = TextIndex::open(&folder).unwrap();
+    assert!(!index.was_damaged());
+    assert_eq!(words.map(|words| found(&index, words)), wanted);
 }
