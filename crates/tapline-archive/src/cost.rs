@@ -93,9 +93,9 @@ impl Total {
 
 /// Prices an item by the table.
 pub(crate) fn price(item: &mut Item<'_>, prices: &mut Lookup<'_>) {
-    let speed = if item.has(Marks::FAST) { Speed::Fast } else { Speed::Standard };
+    let speed = item.message.map_or(Speed::Standard, |message| message.marks.speed());
     let (tokens, web_searches, us_only) = (item.tokens, item.searches.into(), item.has(Marks::US));
-    let asked = Asked { model: item.model, tokens, web_searches, us_only, speed };
+    let asked = Asked { model: item.model, tokens, web_searches, us_only, speed, tier: item.has(Marks::TIER) };
     // So many tokens that one request would cost a fortune cannot be true.
     item.computed = prices.price(&asked).filter(|cost| is_cost(cost.usd()));
     item.cost = item.computed;

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use tapline_session::SessionPhase;
 
 use crate::money::Money;
+use crate::prices::Speed;
 use tapline_protocol::Tokens;
 
 /// A name in the table of its [`Facts`]. Name 0 is empty.
@@ -82,6 +83,8 @@ pub(crate) struct SoFar {
     pub(crate) results: Vec<(u64, CallEnd)>,
     /// For a recording: up to where what was sent to the agent was read, and how many prompts are in it.
     pub(crate) sent: (u64, u64),
+    /// The service tier of the requests that follow. `None` if nothing says it yet.
+    pub(crate) tier: Option<Marks>,
 }
 
 /// When the run of a recording was, in milliseconds since 1970.
@@ -265,6 +268,37 @@ impl Marks {
     pub const FAST: Self = Self(8);
     /// It is an error that the agent wrote as a message.
     pub const ERROR: Self = Self(16);
+    /// It was asked for at a service tier that is not the usual one: faster with [`Self::FAST`], fastest with [`Self::ULTRAFAST`], slower with
+    /// [`Self::FLEX`], or else one that nobody knows.
+    pub const TIER: Self = Self(32);
+    /// At the fastest service tier.
+    pub const ULTRAFAST: Self = Self(64);
+    /// At the service tier that may wait.
+    pub const FLEX: Self = Self(128);
+
+    /// Returns the marks of a service tier.
+    pub(crate) const fn of_tier(speed: Speed) -> Self {
+        Self(
+            match speed {
+                Speed::Standard => return Self(0),
+                Speed::Fast => Self::FAST.0,
+                Speed::Ultrafast => Self::ULTRAFAST.0,
+                Speed::Flex => Self::FLEX.0,
+                Speed::Other => 0,
+            } | Self::TIER.0,
+        )
+    }
+
+    /// Returns the speed.
+    pub(crate) const fn speed(self) -> Speed {
+        match self {
+            it if it.has(Self::FAST) => Speed::Fast,
+            it if it.has(Self::ULTRAFAST) => Speed::Ultrafast,
+            it if it.has(Self::FLEX) => Speed::Flex,
+            it if it.has(Self::TIER) => Speed::Other,
+            _ => Speed::Standard,
+        }
+    }
 
     /// Returns whether it has this mark.
     pub const fn has(self, mark: Self) -> bool {

@@ -30,7 +30,7 @@ pub(crate) use surroundings::PUSHED_HERE;
 use surroundings::end_written;
 
 /// The version of the tables and of [`Facts`]. An index of an earlier version is migrated.
-const VERSION: i64 = 9;
+const VERSION: i64 = 10;
 const SCHEMA: Schema = Schema {
     name: "index",
     since: 8,

@@ -93,7 +93,7 @@ impl Prices {
         self.names.iter().map(|(name, model)| (name.as_str(), model.as_str()))
     }
 
-    /// Returns what a request costs, or `None` if the model is unknown.
+    /// Returns what a request costs, or `None` if the model is unknown, or what its service tier costs.
     pub fn price(&self, asked: &Asked<'_>) -> Option<Money> {
         self.lookup().price(asked)
     }
@@ -114,7 +114,7 @@ pub(crate) struct Lookup<'p> {
 }
 
 impl Lookup<'_> {
-    /// Returns what a request costs, or `None` if the model is unknown.
+    /// Returns what a request costs, or `None` if the model is unknown, or what its service tier costs.
     pub(crate) fn price(&mut self, asked: &Asked<'_>) -> Option<Money> {
         if asked.model == NO_MODEL {
             return Some(Money::ZERO);
@@ -126,7 +126,7 @@ impl Lookup<'_> {
                 None => *self.known.entry(asked.model.to_owned()).or_insert(self.prices.model(asked.model)),
             };
         }
-        Some(self.last.1?.price(asked))
+        self.last.1?.price(asked)
     }
 }
 

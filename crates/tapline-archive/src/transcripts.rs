@@ -192,6 +192,8 @@ pub(crate) struct Reading {
     totals: Vec<Total>,
     /// Whether the message that is being read asks a person something.
     asks: bool,
+    /// So many messages come before the first service tier.
+    untiered: usize,
     quick: Quick,
     /// Whether it is of a sub-agent. Nobody gave it a prompt, so it has no title.
     pub(crate) is_untitled: bool,
@@ -218,6 +220,7 @@ struct Total {
     last: Tokens,
     time: u64,
     model: Name,
+    tier: Option<Marks>,
 }
 
 impl Reading {
@@ -305,6 +308,13 @@ impl Reading {
         }
     }
 
+    /// Notes the service tier of the requests that follow.
+    fn tiered(&mut self, tier: Marks) {
+        if self.facts.so_far.tier.replace(tier).is_none() {
+            self.untiered = self.facts.messages.len();
+        }
+    }
+
     /// Notes how a call ended.
     fn ended(&mut self, id: u64, end: CallEnd) {
         match self.calls.get(&id) {
@@ -327,9 +337,11 @@ impl Reading {
         let mut next = part.facts;
         let names: Vec<_> = next.names.all().iter().map(|name| self.facts.names.add(name)).collect();
         let renamed = |name: Name| names.get(name as usize).copied().unwrap_or(0);
-        let model = self.facts.so_far.model;
-        for mut message in std::mem::take(&mut next.messages) {
+        let (model, tier) = (self.facts.so_far.model, self.facts.so_far.tier);
+        let untiered = next.so_far.tier.map_or(usize::MAX, |_| part.untiered);
+        for (at, mut message) in std::mem::take(&mut next.messages).into_iter().enumerate() {
             message.rename(renamed);
+            message.marks.0 |= tier.filter(|_| at < untiered).unwrap_or_default().0;
             // A part does not know what an earlier one said about the whole file.
             for (mine, of_file) in [
                 (&mut message.model, model),
@@ -353,7 +365,11 @@ impl Reading {
         for limit in next.limits.iter_mut().filter(|limit| limit.time == 0) {
             limit.time = self.facts.last.unwrap_or(0);
         }
-        let total = |total: Total| Total { model: if total.model == 0 { model } else { renamed(total.model) }, ..total };
+        let total = |total: Total| Total {
+            model: if total.model == 0 { model } else { renamed(total.model) },
+            tier: total.tier.or(tier),
+            ..total
+        };
         self.totals.extend(part.totals.into_iter().map(total));
         self.written(next.first.unwrap_or(0));
         self.written(next.last.unwrap_or(0));
@@ -365,6 +381,7 @@ impl Reading {
         mine.has_records |= so_far.has_records;
         mine.made.extend(so_far.made.into_iter().map(|call| Call { tool: renamed(call.tool), ..call }));
         mine.model = if so_far.model == 0 { mine.model } else { renamed(so_far.model) };
+        mine.tier = so_far.tier.or(mine.tier);
         mine.root = if so_far.root == 0 { mine.root } else { so_far.root };
         self.facts.continue_with(next, renamed);
     }
@@ -409,7 +426,7 @@ impl Reading {
             branch,
             subagent,
             tokens: grown,
-            marks: Marks::FINAL,
+            marks: Marks(Marks::FINAL.0 | total.tier.unwrap_or_default().0),
             calls,
             ..Message::default()
         });

@@ -15,6 +15,9 @@ type Used = (u64, u64, u64, u64);
 /// What reading needed to go on, when it knew nothing of what was sent.
 type Unsent = (Name, u64, bool, Option<Tokens>, u64, Vec<Call>, Vec<(u64, CallEnd)>);
 
+/// The same, when it knew no service tiers.
+type Untiered = (Name, u64, bool, Option<Tokens>, u64, Vec<Call>, Vec<(u64, CallEnd)>, (u64, u64));
+
 /// Messages in the form that the index still has.
 #[derive(Deserialize)]
 struct Packed(#[serde(deserialize_with = "messages::deserialize")] Vec<Message>);
@@ -98,20 +101,35 @@ fn earlier<M: DeserializeOwned, L: DeserializeOwned, S: DeserializeOwned>(
     })
 }
 
-/// Reads facts of the present shape, as another program may have kept them: all of these bytes, or nothing.
+/// Reads facts of the present shape, as another program may have kept them: all of these bytes, or nothing. Until version 10, the last
+/// field was not there, which is written as one zero.
 pub(crate) fn present(bytes: &[u8]) -> Option<Facts> {
-    whole(bytes).map(|facts| Facts { so_far: SoFar::default(), ..facts })
+    whole(bytes).or_else(|| whole(&[bytes, &[0]].concat())).map(|facts| Facts { so_far: SoFar::default(), ..facts })
 }
 
 /// Reads facts that an index of this version kept, before it was 8. The shape of that version is tried first, then all others.
 pub(crate) fn of_version(version: i64, bytes: &[u8]) -> Option<Facts> {
     type Read = fn(&[u8]) -> Option<Facts>;
     let shapes: [(i64, Read); 4] = [
-        (6, |bytes| earlier::<Packed, Limit, SoFar>(bytes, |packed| packed.0, |limit| limit)),
+        (6, |bytes| earlier::<Packed, Limit, Untiered>(bytes, |packed| packed.0, |limit| limit)),
         (5, |bytes| earlier::<Packed, Limit, Unsent>(bytes, |packed| packed.0, |limit| limit)),
         (4, |bytes| earlier::<Vec<Plain>, Limit, Unsent>(bytes, all, |limit| limit)),
         (2, |bytes| earlier::<Vec<Plain>, Used, Unsent>(bytes, all, used)),
     ];
     let own = shapes.iter().position(|(since, _)| *since <= version).unwrap_or(0);
     shapes[own..].iter().chain(&shapes[..own]).find_map(|(_, read)| read(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_of_version_9_have_no_tier_at_their_end() {
+        let facts = Facts { agent: "codex".to_owned(), prompts: 7, ..Facts::default() };
+        let bytes = postcard::to_stdvec(&facts).unwrap();
+        assert_eq!(present(&bytes[..bytes.len() - 1]), Some(facts.clone()));
+        assert_eq!(present(&bytes), Some(facts));
+        assert_eq!(present(&bytes[..bytes.len() - 2]), None);
+    }
 }

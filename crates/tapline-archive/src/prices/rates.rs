@@ -15,6 +15,9 @@ pub struct Asked<'a> {
     pub us_only: bool,
     /// The requested speed.
     pub speed: Speed,
+    /// Whether the speed is a service tier, which has a price only where the row of the model has a factor for it. Otherwise, a model without
+    /// a factor costs the same at every speed.
+    pub tier: bool,
 }
 
 /// The speed of an answer. Not every model has another price for another speed.
@@ -30,17 +33,36 @@ pub enum Speed {
     Ultrafast,
     /// Slower: whenever the provider has room.
     Flex,
+    /// A service tier with another name. Nobody knows what it costs.
+    Other,
 }
 
 impl Speed {
     /// Returns the speed with this name: `speed` of a message of Claude, or the service tier of a request to another
     /// maker. (Claude's service tier does not change its price.) Every other name is the usual speed.
     pub fn named(name: &str) -> Self {
+        Some(Self::of_tier(name)).filter(|speed| *speed != Self::Other).unwrap_or_default()
+    }
+
+    /// Says in words that a model is asked at this service tier.
+    pub(crate) fn at_tier(self) -> &'static str {
+        match self {
+            Self::Standard => "",
+            Self::Fast => " at the service tier `priority`",
+            Self::Ultrafast => " at the service tier `ultrafast`",
+            Self::Flex => " at the service tier `flex`",
+            Self::Other => " at an unknown service tier",
+        }
+    }
+
+    /// Returns the speed of the service tier with this name.
+    pub(crate) fn of_tier(name: &str) -> Self {
         match name {
             "fast" | "priority" => Self::Fast,
             "ultrafast" => Self::Ultrafast,
             "flex" => Self::Flex,
-            _ => Self::Standard,
+            "" | "default" | "standard" | "auto" => Self::Standard,
+            _ => Self::Other,
         }
     }
 }
@@ -55,12 +77,12 @@ pub struct Rates {
     pub long: Vec<LongRates>,
     /// The price of one web search.
     pub web_search: Money,
-    /// By how much a fast answer multiplies the price of tokens, in hundredths: 200 is twice.
-    pub fast: u64,
+    /// By how much a fast answer multiplies the price of tokens, in hundredths: 200 is twice. `None` if the table does not say it.
+    pub fast: Option<u64>,
     /// The same for the fastest answer.
-    pub ultrafast: u64,
+    pub ultrafast: Option<u64>,
     /// The same for an answer that may wait.
-    pub flex: u64,
+    pub flex: Option<u64>,
     /// The day when these prices were seen, such as `2026-11-16`. It may be empty.
     pub seen: String,
 }
@@ -96,11 +118,11 @@ impl Rates {
         longest.map_or(&self.tokens, |long| &long.tokens)
     }
 
-    /// Returns what a request to this model costs.
+    /// Returns what a request to this model costs, or `None` if nobody knows what its service tier costs.
     ///
     /// The tokens of all classes are added up exactly, then multiplied for speed and place, then rounded once to a
     /// picodollar, a half upwards. Web searches are added after that: neither speed nor place changes their price.
-    pub fn price(&self, asked: &Asked<'_>) -> Money {
+    pub fn price(&self, asked: &Asked<'_>) -> Option<Money> {
         let Tokens { input, output, cache_read, cache_write_5m, cache_write_1h, reasoning: _ } = asked.tokens;
         let rates = self.at(asked.tokens.prompt());
         let classes = [
@@ -113,11 +135,13 @@ impl Rates {
         let exact =
             classes.iter().fold(0, |sum: u128, (tokens, rate)| sum.saturating_add(u128::from(*tokens) * u128::from(*rate)));
         let speed = match asked.speed {
-            Speed::Standard => 100,
+            Speed::Standard => Some(100),
             Speed::Fast => self.fast,
             Speed::Ultrafast => self.ultrafast,
             Speed::Flex => self.flex,
+            Speed::Other => None,
         };
+        let speed = speed.or((!asked.tier).then_some(100))?;
         let place = if asked.us_only { 110 } else { 100 };
         // Most requests are multiplied by one: that needs no division.
         let pico = match u128::from(speed) * place {
@@ -125,6 +149,6 @@ impl Rates {
             times => exact.saturating_mul(times).saturating_add(5_000) / 10_000,
         };
         let searches = self.web_search.pico().saturating_mul(asked.web_searches);
-        Money::from_pico(u64::try_from(pico).unwrap_or(u64::MAX)) + Money::from_pico(searches)
+        Some(Money::from_pico(u64::try_from(pico).unwrap_or(u64::MAX)) + Money::from_pico(searches))
     }
 }

@@ -120,8 +120,7 @@ impl<'t> Row<'t> {
     fn model(&self, place: usize, dated: &str) -> Result<Rates, Wrong> {
         self.check()?;
         let tokens = self.tokens(place)?;
-        let factor =
-            |key: &str| self.number(key, 2, "a factor with at most two decimals", "2.5").map(|factor| factor.unwrap_or(100));
+        let factor = |key: &str| self.number(key, 2, "a factor with at most two decimals", "2.5");
         // Six decimals of a dollar are a millionth, and a millionth has a million picodollars.
         let web_search = self.number("web_search", 6, "the price of one search in dollars", "0.01")?;
         let rates = Rates {

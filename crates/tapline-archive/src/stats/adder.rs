@@ -7,6 +7,7 @@ use super::keys::{Keys, key, model_hash};
 use super::{About, By, Ended, Query, Row, Share, Stats, Totals, blocks, trend};
 use crate::facts::{Limit, hash, note_limit, project};
 use crate::load::{DamagedFile, Part, Reader, Request, SessionFacts};
+use crate::prices::Speed;
 use crate::shares::{CallShare, shares};
 
 /// Requests, added to rows.
@@ -201,7 +202,8 @@ impl Reader for Adder<'_> {
             return;
         }
         if request.cost.is_none() && request.tokens.total() > 0 {
-            self.unknown.insert(request.model.to_owned());
+            let tier = request.tier.map_or("", Speed::at_tier);
+            self.unknown.insert(format!("{}{tier}", request.model));
         }
         let (tokens, cost, computed) = (request.tokens, request.cost, request.computed);
         let whole = Share { request, tokens, cost, computed, calls: Ended::of(request), whole: true };

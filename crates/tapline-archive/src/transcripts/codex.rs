@@ -12,6 +12,7 @@ use self::prompt::prompt_in;
 use super::{Environment, Figures, Format, Line, Needle, Reading, Total, cut_title, homes, number, text};
 use crate::facts::{Call, CallEnd, Limit, Marks, Message, ModelReport, Reported, Scope, hash, note_limit};
 use crate::lines::value_starts_with;
+use crate::prices::Speed;
 use tapline_protocol::Tokens;
 
 pub(super) const FORMAT: Format = Format {
@@ -35,6 +36,7 @@ const NEEDLES: &[Needle] = &[
     ("\"token_usage_record\"", |_| true),
     ("\"token_count\"", |_| true),
     ("\"turn_context\"", |_| true),
+    ("\"thread_settings_applied\"", |_| true),
     ("\"session_meta\"", |_| true),
     ("\"function_call\"", |_| true),
     ("\"custom_tool_call\"", |_| true),
@@ -77,6 +79,10 @@ fn read(line: Line<'_>, into: &mut Reading) {
             into.facts.folder = into.facts.names.add(&folder);
         }
         ("token_usage_record", _) => record(payload, time, line.bytes, into),
+        ("event_msg", "thread_settings_applied") => {
+            let tier = payload.get("thread_settings").and_then(|settings| settings.get("service_tier")).map(text);
+            into.tiered(Marks::of_tier(Speed::of_tier(&tier.unwrap_or_default())));
+        }
         ("event_msg", "token_count") => count(payload, time, into),
         ("event_msg", "task_started") => into.facts.phase = SessionPhase::Working,
         ("event_msg", "task_complete") => {
@@ -170,7 +176,7 @@ fn count(payload: Value<'_>, time: u64, into: &mut Reading) {
     if let Some(total) = total {
         let last = usage("last_token_usage").and_then(|last| tokens(last, into)).unwrap_or_default();
         let model = into.facts.so_far.model;
-        into.totals.push(Total { total, last, time, model });
+        into.totals.push(Total { total, last, time, model, tier: into.facts.so_far.tier });
     }
     let limits = payload.get("rate_limits");
     let window = |name| {
@@ -240,7 +246,7 @@ impl Reading {
             branch: facts.branch,
             subagent: facts.subagent,
             tokens,
-            marks: Marks::FINAL,
+            marks: Marks(Marks::FINAL.0 | facts.so_far.tier.unwrap_or_default().0),
             bytes: bytes as u64,
             calls: std::mem::take(&mut facts.so_far.made),
             ..Message::default()

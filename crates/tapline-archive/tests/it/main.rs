@@ -47,6 +47,8 @@ mod retelling;
 #[cfg(test)]
 mod search;
 #[cfg(test)]
+mod service_tiers;
+#[cfg(test)]
 mod totals;
 #[cfg(test)]
 mod transcripts;

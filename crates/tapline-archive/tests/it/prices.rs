@@ -40,7 +40,7 @@ fn requests_cost_what_was_computed_by_hand() {
     assert!(text.lines().count() >= 30);
     for line in text.lines() {
         let Case { about, model, tokens, web_searches, us_only, speed, usd } = serde_json::from_str(line).unwrap();
-        let asked = Asked { model: &model, tokens, web_searches, us_only, speed: Speed::named(&speed) };
+        let asked = Asked { model: &model, tokens, web_searches, us_only, speed: Speed::named(&speed), ..Asked::default() };
         assert_eq!(Prices::embedded().price(&asked), usd.map(Money::from_usd), "{about}: {line}");
     }
 }
@@ -77,6 +77,24 @@ fn a_fraction_of_a_picodollar_is_rounded_once_and_half_up() {
     // (3 × 1005) × 1.1 = 3316.5 and 3 × 1106 = 3318.
     assert_eq!(cost(Tokens { output: 1, ..input(1) }, true, Speed::Standard), 2_210);
     assert_eq!(cost(input(3), true, Speed::Standard), 3_317);
+}
+
+#[test]
+fn a_service_tier_costs_what_the_row_says_or_nobody_knows() {
+    let cost = |model, speed, tier| {
+        let price = Prices::embedded().price(&Asked { model, tokens: input(1_000_000), speed, tier, ..Asked::default() });
+        price.map(Money::usd)
+    };
+    assert_eq!(cost("gpt-6.1-sol", Speed::Standard, true), Some(4.0), "a long prompt");
+    let tiers = [(Speed::Fast, Some(8.0)), (Speed::Ultrafast, Some(24.0)), (Speed::Flex, Some(2.0)), (Speed::Other, None)];
+    for (speed, usd) in tiers {
+        assert_eq!(cost("gpt-6.1-sol", speed, true), usd, "{speed:?}");
+        assert_eq!(cost("gpt-5.1-codex", speed, true), None, "{speed:?}: the row has no factor");
+        assert_eq!(cost("claude-sonnet-5", speed, false), Some(2.0), "{speed:?}: no tier");
+    }
+    let mine = Prices::read("[models]\nmine = { input = 3, output = 15, fast = 1 }").unwrap();
+    let asked = Asked { speed: Speed::Fast, tier: true, ..asked("mine", input(1_000_000)) };
+    assert_eq!(mine.price(&asked), Some(Money::from_usd(3.0)), "the file says that it costs no more");
 }
 
 #[test]
@@ -172,7 +190,11 @@ fn every_row_of_the_table_makes_sense() {
         assert!(prices.model(name).is_some_and(|found| std::ptr::eq(found, rates)), "{name} is found by its own name");
         assert_eq!(rates.seen.len(), "2026-11-16".len(), "{name}");
         assert!(rates.web_search >= Money::from_usd(0.01), "{name}");
-        assert!(rates.fast >= 100 && rates.ultrafast >= 100 && rates.flex <= 100, "{name}");
+        assert!(
+            [rates.fast, rates.ultrafast].iter().all(|faster| faster.is_none_or(|factor| factor > 100))
+                && rates.flex.is_none_or(|flex| flex < 100),
+            "{name}"
+        );
         let mut cheaper = TokenRates::default();
         for tokens in std::iter::once(&rates.tokens).chain(rates.long.iter().map(|long| &long.tokens)) {
             let TokenRates { input, output, cache_read, cache_write_5m, cache_write_1h } = *tokens;
@@ -218,7 +240,7 @@ fn a_users_rows_replace_and_add() {
     let rates = prices.model("claude-opus-5").unwrap();
     let same = TokenRates { cache_read: 1_000_000, cache_write_5m: 1_000_000, cache_write_1h: 1_000_000, ..rates.tokens };
     assert_eq!(rates.tokens, same, "what is not said about the cache costs as much as other input");
-    assert_eq!((rates.fast, &*rates.seen), (100, "2027-01-02"));
+    assert_eq!((rates.fast, &*rates.seen), (None, "2027-01-02"));
     assert_eq!(prices.model("us.anthropic.claude-opus-5-5").unwrap().seen, "2026-12-01");
     // A row for a name of the table, and then a name for that row.
     let again = Prices::read("[models]\nclaude-opus-4-0 = { input = 7, output = 8 }").unwrap();
@@ -294,7 +316,7 @@ proptest! {
     #[test]
     fn two_requests_cost_as_much_as_both_together_if_their_prices_are_the_same(name in model(), one in tokens(), two in tokens()) {
         let rates = Prices::embedded().model(name).unwrap();
-        let cost = |tokens| rates.price(&asked(name, tokens));
+        let cost = |tokens| rates.price(&asked(name, tokens)).unwrap();
         let same = rates.at(one.prompt()) == rates.at(two.prompt()) && rates.at(two.prompt()) == rates.at((one + two).prompt());
         if same {
             prop_assert_eq!(cost(one) + cost(two), cost(one + two));
@@ -306,12 +328,12 @@ proptest! {
     #[test]
     fn place_and_speed_multiply_the_exact_price(name in model(), tokens in tokens(), searches in 0..50_u64) {
         let rates = Prices::embedded().model(name).unwrap();
-        let usual = u128::from(rates.price(&asked(name, tokens)).pico());
-        for (speed, hundredths) in [(Speed::Standard, 100), (Speed::Fast, rates.fast), (Speed::Ultrafast, rates.ultrafast), (Speed::Flex, rates.flex)] {
+        let usual = u128::from(rates.price(&asked(name, tokens)).unwrap().pico());
+        for (speed, hundredths) in [(Speed::Standard, 100), (Speed::Fast, rates.fast.unwrap_or(100)), (Speed::Ultrafast, rates.ultrafast.unwrap_or(100)), (Speed::Flex, rates.flex.unwrap_or(100))] {
             for (us_only, place) in [(false, 100), (true, 110)] {
-                let asked = Asked { model: name, tokens, web_searches: searches, us_only, speed };
+                let asked = Asked { model: name, tokens, web_searches: searches, us_only, speed, tier: false };
                 let searched = rates.web_search.pico() * searches;
-                let cost = u128::from(rates.price(&asked).pico() - searched);
+                let cost = u128::from(rates.price(&asked).unwrap().pico() - searched);
                 // Off by no more than half a picodollar.
                 let exact = usual * u128::from(hundredths) * place;
                 prop_assert!((cost * 10_000).abs_diff(exact) <= 5_000);
@@ -322,7 +344,7 @@ proptest! {
     #[test]
     fn no_request_is_too_large(name in model(), input: u64, output: u64, cache_read: u64, web_searches: u64) {
         let tokens = Tokens { input, output, cache_read, cache_write_5m: u64::MAX, cache_write_1h: u64::MAX, reasoning: 0 };
-        let asked = Asked { model: name, tokens, web_searches, us_only: true, speed: Speed::Fast };
+        let asked = Asked { model: name, tokens, web_searches, us_only: true, speed: Speed::Fast, tier: false };
         prop_assert_eq!(Prices::embedded().price(&asked), Some(Money::from_pico(u64::MAX)));
     }
 

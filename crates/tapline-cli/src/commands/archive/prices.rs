@@ -61,7 +61,7 @@ struct Line {
 fn lines_of(name: &str, rates: &Rates, dated: &str, is_own: bool) -> Vec<Line> {
     let cells = |rates: &TokenRates| classes(rates).map(decimal);
     let speeds = [("fast", rates.fast), ("ultrafast", rates.ultrafast), ("flex", rates.flex)];
-    let speeds = speeds.into_iter().filter(|(_, hundredths)| *hundredths != 100);
+    let speeds = speeds.into_iter().filter_map(|(word, factor)| Some((word, factor.filter(|factor| *factor != 100)?)));
     let speeds = speeds.map(|(word, hundredths)| format!("{word} ×{}", decimal(hundredths * 10_000)));
     let search =
         (rates.web_search != USUAL_SEARCH).then(|| format!("search ${}", decimal(rates.web_search.pico() / 1_000_000)));
@@ -137,7 +137,7 @@ fn as_json(prices: &Prices) -> Value {
         });
         row.insert("long".to_owned(), long.collect());
         for (word, hundredths) in [("fast", rates.fast), ("ultrafast", rates.ultrafast), ("flex", rates.flex)] {
-            row.insert(word.to_owned(), number(hundredths * 10_000));
+            row.insert(word.to_owned(), number(hundredths.unwrap_or(100) * 10_000));
         }
         row.insert("web_search".to_owned(), number(rates.web_search.pico() / 1_000_000));
         row.insert("seen".to_owned(), json!(rates.seen));
