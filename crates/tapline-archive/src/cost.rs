@@ -13,7 +13,7 @@ use tapline_protocol::Tokens;
 /// Where a cost comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CostBasis {
-    /// The agent reports it for the whole session; this is a part of it, in proportion to the price.
+    /// The agent reports it: for this request, or for the whole session, of which this is a part, in proportion to the price.
     Reported,
     /// Computed from the table of prices.
     Computed,
@@ -98,8 +98,13 @@ pub(crate) fn price(item: &mut Item<'_>, prices: &mut Lookup<'_>) {
     let asked = Asked { model: item.model, tokens, web_searches, us_only, speed, tier: item.has(Marks::TIER) };
     // So many tokens that one request would cost a fortune cannot be true.
     item.computed = prices.price(&asked).filter(|cost| is_cost(cost.usd()));
-    item.cost = item.computed;
-    item.basis = if item.cost.is_some() { CostBasis::Computed } else { CostBasis::Unknown };
+    let said = item.message.and_then(|message| message.cost);
+    item.cost = said.or(item.computed);
+    item.basis = match (said, item.computed) {
+        (Some(_), _) => CostBasis::Reported,
+        (None, Some(_)) => CostBasis::Computed,
+        (None, None) => CostBasis::Unknown,
+    };
 }
 
 /// Brings items into agreement with a reported total: requests that no line shows are added, output that is not known

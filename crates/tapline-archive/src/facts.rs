@@ -176,6 +176,8 @@ pub struct Message {
     pub bytes: u64,
     /// Its tool calls.
     pub calls: Vec<Call>,
+    /// What it cost, as its own line says: old versions of an agent wrote that.
+    pub cost: Option<Money>,
 }
 
 impl Message {
@@ -183,6 +185,7 @@ impl Message {
     pub(crate) fn merge(&mut self, other: Self) {
         let rank = |message: &Self| (message.marks.has(Marks::FINAL), message.tokens.total());
         self.bytes += other.bytes;
+        self.cost = self.cost.max(other.cost);
         if self.time == 0 || other.time > 0 && other.time < self.time {
             self.time = other.time;
         }

@@ -24,7 +24,7 @@ struct Packed(#[serde(deserialize_with = "messages::deserialize")] Vec<Message>)
 
 fn message(plain: Plain) -> Message {
     let (id, time, session, model, folder, branch, subagent, tokens, searches, marks, bytes, calls) = plain;
-    Message { id, time, session, model, folder, branch, subagent, tokens, searches, marks, bytes, calls }
+    Message { id, time, session, model, folder, branch, subagent, tokens, searches, marks, bytes, calls, cost: None }
 }
 
 fn all(plain: Vec<Plain>) -> Vec<Message> {

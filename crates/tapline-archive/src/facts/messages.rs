@@ -7,6 +7,7 @@ use serde::de::{Error as _, Visitor};
 use serde::{Deserializer, Serializer};
 
 use super::{Call, CallEnd, Marks, Message};
+use crate::money::Money;
 use tapline_protocol::Tokens;
 
 /// The names are those of the message before.
@@ -15,6 +16,8 @@ const SAME_NAMES: u8 = 1;
 const SEARCHES: u8 = 2;
 /// It has calls.
 const CALLS: u8 = 4;
+/// It says what it cost.
+const COST: u8 = 8;
 /// No message takes fewer bytes than this.
 const LEAST: usize = 18;
 /// Memory for more messages than this is not kept.
@@ -62,7 +65,10 @@ fn packed(messages: &[Message]) -> Vec<u8> {
     for message in messages {
         let is_same = names(message) == names(before);
         let has = |flag: u8, so: bool| if so { flag } else { 0 };
-        let flags = has(SAME_NAMES, is_same) | has(SEARCHES, message.searches > 0) | has(CALLS, !message.calls.is_empty());
+        let flags = has(SAME_NAMES, is_same)
+            | has(SEARCHES, message.searches > 0)
+            | has(CALLS, !message.calls.is_empty())
+            | has(COST, message.cost.is_some());
         out.extend([flags, message.marks.0]);
         out.extend(message.id.to_le_bytes());
         // Small numbers whether it is later or earlier.
@@ -91,6 +97,9 @@ fn packed(messages: &[Message]) -> Vec<u8> {
                 CallEnd::Denied => 2,
             };
             number(&mut out, u64::from(call.tool) << 2 | ended);
+        }
+        if let Some(cost) = message.cost {
+            number(&mut out, cost.pico());
         }
         before = message;
     }
@@ -126,9 +135,24 @@ fn unpacked(bytes: &[u8]) -> Option<Vec<Message>> {
         let bytes = left.number()?;
         let searches = if flags & SEARCHES == 0 { 0 } else { left.number()?.try_into().ok()? };
         let calls = if flags & CALLS == 0 { Vec::new() } else { left.calls()? };
+        let cost = if flags & COST == 0 { None } else { Some(Money::from_pico(left.number()?)) };
         let [session, model, folder, branch, subagent] = names;
         let marks = Marks(marks);
-        messages.push(Message { id, time, session, model, folder, branch, subagent, tokens, searches, marks, bytes, calls });
+        messages.push(Message {
+            id,
+            time,
+            session,
+            model,
+            folder,
+            branch,
+            subagent,
+            tokens,
+            searches,
+            marks,
+            bytes,
+            calls,
+            cost,
+        });
     }
     left.0.is_empty().then_some(messages)
 }
@@ -221,8 +245,8 @@ mod tests {
                     cache_write_1h: tokens[4],
                     reasoning: tokens[5],
                 };
-                let marks = Marks(marks);
-                Message { id, time, session, model, folder, branch, subagent, tokens, searches, marks, bytes, calls }
+                let (cost, marks) = ((marks > 99).then(|| Money::from_pico(time)), Marks(marks));
+                Message { id, time, session, model, folder, branch, subagent, tokens, searches, marks, bytes, calls, cost }
             },
         )
     }

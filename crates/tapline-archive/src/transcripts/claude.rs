@@ -17,6 +17,7 @@ use self::prompt::prompt_in;
 use super::{Environment, Figures, Format, Line, Needle, Reading, cut_title, homes, number, text};
 use crate::facts::{Call, CallEnd, Limit, Marks, Message, ModelReport, Reported, Scope, hash, note_limit};
 use crate::lines::value_starts_with;
+use crate::money::Money;
 use crate::packed;
 use tapline_protocol::Tokens;
 
@@ -123,6 +124,8 @@ struct Envelope<'t> {
     /// The line is not a person's prompt, but looks like one.
     meta: bool,
     message: Option<Value<'t>>,
+    /// What the message cost: old versions wrote that.
+    cost: Option<Value<'t>>,
     /// It is of a stream, not of a transcript.
     streamed: bool,
     /// The call whose sub-agent wrote it.
@@ -159,6 +162,7 @@ impl<'t> Envelope<'t> {
                 "isApiErrorMessage" => it.error = value.as_bool() == Some(true),
                 "isMeta" | "isCompactSummary" | "isSynthetic" => it.meta |= value.as_bool() == Some(true),
                 "message" => it.message = Some(value),
+                "costUSD" => it.cost = Some(value),
                 _ => {}
             }
         }
@@ -262,6 +266,10 @@ fn answer(envelope: &Envelope<'_>, bytes: usize, found: Option<(&str, &str)>, in
         let [id, tool] = ["id", "name"].map(|key| block.get(key).map(text).unwrap_or_default());
         call(&id, &tool)
     }));
+    let mut figures = Figures::default();
+    // Nothing is no price.
+    let cost = envelope.cost.and_then(|cost| figures.cost(cost)).filter(|cost| *cost > Money::ZERO);
+    facts.damaged += u64::from(figures.implausible);
     let message = Message {
         id,
         time: envelope.time,
@@ -275,6 +283,7 @@ fn answer(envelope: &Envelope<'_>, bytes: usize, found: Option<(&str, &str)>, in
         marks,
         bytes: bytes as u64,
         calls,
+        cost,
     };
     facts.phase = ended_with(&message, std::mem::take(&mut into.asks), &ended);
     let without_calls = Message { calls: Vec::new(), ..message.clone() };
@@ -295,7 +304,7 @@ fn hidden_requests(usage: Value<'_>, message: &Message, into: &mut Reading) {
         marks.set(Marks::SIDE, message.marks.has(Marks::SIDE));
         let model = request.get("model").map_or(message.model, |model| into.facts.names.add(&text(model)));
         let id = hash(&format!("{:x}/{number}", message.id));
-        into.add(Message { id, model, tokens, searches, marks, bytes: 0, ..message.clone() });
+        into.add(Message { id, model, tokens, searches, marks, bytes: 0, cost: None, ..message.clone() });
     }
 }
 

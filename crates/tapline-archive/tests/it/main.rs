@@ -28,6 +28,8 @@ mod kept_copies;
 #[cfg(test)]
 mod links;
 #[cfg(test)]
+mod old_costs;
+#[cfg(test)]
 mod parity;
 #[cfg(test)]
 #[cfg(feature = "parquet")]
