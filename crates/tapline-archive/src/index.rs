@@ -36,7 +36,7 @@ const SCHEMA: Schema = Schema {
     since: 8,
     version: VERSION,
     tables: TABLES,
-    probe: "SELECT ended FROM files LIMIT 0",
+    probe: "SELECT changed FROM files LIMIT 0",
     migrate: carried::migrate,
 };
 /// After this many files, what was read is kept, even if the rest is interrupted.
@@ -54,6 +54,7 @@ CREATE TABLE files (
     recording BLOB,          -- the folder of the recording, if it is one
     len INTEGER NOT NULL,
     mtime INTEGER NOT NULL,  -- nanoseconds since 1970
+    changed INTEGER NOT NULL, -- a hash of its inode and of when that changed
     offset INTEGER NOT NULL, -- up to where it was read
     chk INTEGER NOT NULL,    -- a hash of its first bytes, and of the last ones before the offset
     session TEXT,            -- none: it is no session
@@ -149,6 +150,14 @@ struct Known {
     is_session: bool,
     gone: bool,
     ended: i64,
+    changed: i64,
+}
+
+impl Known {
+    /// Returns whether the file was not written since then.
+    fn is_same(&self, found: &Found) -> bool {
+        (self.len, self.mtime, self.changed) == (found.len, found.mtime, found.changed)
+    }
 }
 
 impl Index {
@@ -285,10 +294,9 @@ impl Index {
             let path = row.get_ref(0)?.as_blob().map_err(|_| ArchiveError::Damaged)?;
             let Some(at) = left.remove(path) else { return Ok(()) };
             let (known, found) = (known_of(row)?, &places.files[at]);
-            let is_same = known.len == found.len && known.mtime == found.mtime;
             // An end can be amended while whoever wrote it is still there.
             let may_end = found.recording.is_some() && (known.ended == 0 || known.ended > now.saturating_sub(AMENDED));
-            if !is_same || known.gone || may_end && known.ended != end_written(found) {
+            if !known.is_same(found) || known.gone || may_end && known.ended != end_written(found) {
                 news.push((at, Some(known)));
             }
             Ok(())
@@ -358,8 +366,7 @@ impl Index {
 
     /// Returns what is known about a file, if it only grew since then, or ended.
     fn earlier(&self, found: &Found, known: &Known) -> Result<Option<Scanned>, ArchiveError> {
-        let is_same = found.len == known.len && found.mtime == known.mtime;
-        let goes_on = (is_same || found.len > known.len) && known.is_session && known.offset > 0;
+        let goes_on = (known.is_same(found) || found.len > known.len) && known.is_session && known.offset > 0;
         if !goes_on || check(&found.path, known.offset).ok() != Some(known.check) {
             return Ok(None);
         }
@@ -471,7 +478,7 @@ impl Index {
 }
 
 /// Asks for what is known about files.
-const KNOWN: &str = "SELECT path, id, len, mtime, offset, chk, session IS NOT NULL, gone, ended FROM files";
+const KNOWN: &str = "SELECT path, id, len, mtime, offset, chk, session IS NOT NULL, gone, ended, changed FROM files";
 
 /// Reads what is known about a file.
 fn known_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<Known> {
@@ -484,6 +491,7 @@ fn known_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<Known> {
         is_session: row.get(6)?,
         gone: row.get(7)?,
         ended: row.get(8)?,
+        changed: row.get(9)?,
     })
 }
 

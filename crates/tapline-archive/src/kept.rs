@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::num::NonZero;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -27,7 +27,7 @@ pub use status::{ArchiveStatus, CopyState, GoneFiles, IndexedFiles, KeptFiles, V
 pub use verify::{BadCopy, Verified};
 
 use crate::error::ArchiveError;
-use crate::places::{Found, Places};
+use crate::places::{Found, Places, found};
 use copy::{Copied, check, copy};
 use trailer::Trailer;
 
@@ -192,13 +192,12 @@ impl Kept {
             found.recording.is_none() && !found.path.starts_with(&own) && !found.path.starts_with(&self.folder)
         };
         let mut files = Vec::new();
-        for found in places.files.iter().filter(is_wanted) {
-            let notes = found.path.with_extension("meta.json");
+        for file in places.files.iter().filter(is_wanted) {
+            let notes = file.path.with_extension("meta.json");
             if let Ok(meta) = places.open(&notes).and_then(|notes| notes.metadata()) {
-                let mtime = meta.mtime().saturating_mul(1_000_000_000).saturating_add(meta.mtime_nsec());
-                files.push(Found { path: notes, recording: None, len: meta.len(), mtime });
+                files.push(found(notes, None, &meta));
             }
-            files.push(found.clone());
+            files.push(file.clone());
         }
         files
     }
@@ -276,8 +275,7 @@ impl Kept {
                 && self.place(&original) == path
                 && !original.exists()
             {
-                let mtime = meta.mtime().saturating_mul(1_000_000_000).saturating_add(meta.mtime_nsec());
-                unknown.push(Found { path: path.to_owned(), recording: None, len: meta.len(), mtime });
+                unknown.push(found(path.to_owned(), None, meta));
             }
         });
         unknown.sort_by(|one, other| one.path.cmp(&other.path));

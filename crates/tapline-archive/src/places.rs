@@ -20,6 +20,7 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType};
 use tapline_protocol::Agent;
 use tapline_recording::{Beneath, Recording, Store, Stream};
 
+use crate::facts::hash_of_bytes;
 use crate::transcripts;
 
 /// Names of files that can hold a session.
@@ -42,6 +43,8 @@ pub struct Found {
     pub len: u64,
     /// When it was changed last, in nanoseconds since 1970.
     pub mtime: i64,
+    /// A hash of its inode and of when the system changed that last: a program can set back the time above, but not this one.
+    pub changed: i64,
 }
 
 /// What was found below some paths.
@@ -261,7 +264,9 @@ impl Listed {
                     if let Ok(meta) = asked {
                         let mtime = nanoseconds(meta.st_mtime, i64::try_from(meta.st_mtime_nsec).unwrap_or_default());
                         let len = u64::try_from(meta.st_size).unwrap_or_default();
-                        self.files.push(Found { path, recording: None, len, mtime });
+                        let ctime = nanoseconds(meta.st_ctime, i64::try_from(meta.st_ctime_nsec).unwrap_or_default());
+                        let changed = changed(meta.st_ino, ctime);
+                        self.files.push(Found { path, recording: None, len, mtime, changed });
                     }
                 }
                 Kind::Recording => {
@@ -287,8 +292,14 @@ impl Listed {
     }
 }
 
-fn found(path: PathBuf, recording: Option<PathBuf>, meta: &Metadata) -> Found {
-    Found { path, recording, len: meta.len(), mtime: nanoseconds(meta.mtime(), meta.mtime_nsec()) }
+pub(crate) fn found(path: PathBuf, recording: Option<PathBuf>, meta: &Metadata) -> Found {
+    let [mtime, ctime] =
+        [(meta.mtime(), meta.mtime_nsec()), (meta.ctime(), meta.ctime_nsec())].map(|(s, ns)| nanoseconds(s, ns));
+    Found { path, recording, len: meta.len(), mtime, changed: changed(meta.ino(), ctime) }
+}
+
+fn changed(inode: u64, ctime: i64) -> i64 {
+    hash_of_bytes([inode.to_le_bytes(), ctime.to_le_bytes()].as_flattened()).cast_signed()
 }
 
 fn nanoseconds(seconds: i64, rest: i64) -> i64 {

@@ -94,6 +94,7 @@ fn carry(db: &Transaction<'_>, from: &Origin<'_>) -> Result<(), ArchiveError> {
             recording: row.recording.as_deref(),
             len: row.len,
             mtime: if is_there { 0 } else { row.mtime },
+            changed: 0,
             read: (0, 0),
             ended: if ended == "ended" { row.ended } else { 0 },
             gone: !is_there,

@@ -18,6 +18,7 @@ pub(super) struct Row<'r> {
     pub(super) recording: Option<&'r [u8]>,
     pub(super) len: i64,
     pub(super) mtime: i64,
+    pub(super) changed: i64,
     /// Up to where it was read, and a hash that tells whether it only grew since then.
     pub(super) read: (u64, u64),
     pub(super) ended: i64,
@@ -35,8 +36,8 @@ pub(super) struct Rows<'c> {
 impl<'c> Rows<'c> {
     pub(super) fn new(db: &'c Connection) -> rusqlite::Result<Self> {
         let file = db.prepare(
-            "INSERT INTO files (path, recording, len, mtime, offset, chk, session, last, ended, gone) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
-             ON CONFLICT (path) DO UPDATE SET recording = excluded.recording, len = excluded.len, mtime = excluded.mtime, \
+            "INSERT INTO files (path, recording, len, mtime, changed, offset, chk, session, last, ended, gone) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) \
+             ON CONFLICT (path) DO UPDATE SET recording = excluded.recording, len = excluded.len, mtime = excluded.mtime, changed = excluded.changed, \
              offset = excluded.offset, chk = excluded.chk, session = excluded.session, last = excluded.last, \
              ended = excluded.ended, gone = excluded.gone RETURNING id",
         )?;
@@ -46,11 +47,11 @@ impl<'c> Rows<'c> {
 
     /// Writes a row in place of an earlier one.
     pub(super) fn put(&mut self, row: Row<'_>) -> rusqlite::Result<()> {
-        let Row { path, recording, len, mtime, read: (offset, check), ended, gone, facts } = row;
+        let Row { path, recording, len, mtime, changed, read: (offset, check), ended, gone, facts } = row;
         let session = facts.as_ref().map(|facts| facts.names.get(facts.session));
         let last = facts.as_ref().map_or(0, |facts| last_heard(mtime, facts)).cast_signed();
         let (offset, check) = (offset.cast_signed(), check.cast_signed());
-        let values = params![path, recording, len, mtime, offset, check, session, last, ended, gone];
+        let values = params![path, recording, len, mtime, changed, offset, check, session, last, ended, gone];
         let folder = recording.map(|folder| Path::new(OsStr::from_bytes(folder)));
         let of = Path::new(OsStr::from_bytes(path));
         let row_hash = row_hash(of, folder, session.unwrap_or_default(), [len, mtime, last, ended]);
@@ -75,6 +76,7 @@ pub(super) fn keep(db: &mut Connection, batch: &mut Vec<(&Found, Option<Scanned>
             recording: found.recording.as_ref().map(|folder| folder.as_os_str().as_bytes()),
             len: found.len.cast_signed(),
             mtime: found.mtime,
+            changed: found.changed,
             read: scanned.as_ref().map_or((0, 0), |scanned| (scanned.offset, scanned.check)),
             ended,
             gone: false,

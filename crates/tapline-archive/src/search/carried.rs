@@ -63,7 +63,10 @@ fn gone_files(db: &Connection, folder: &Path, aside: &Path) -> Result<Vec<(Found
         if known.query_row([&path], |_| Ok(())).optional()?.is_none() && !path_of(path.clone()).exists() {
             let recording = row.get::<_, Option<Vec<u8>>>(2)?.map(path_of);
             let len = row.get::<_, i64>(3)?.cast_unsigned();
-            files.insert(row.get(0)?, (Found { path: path_of(path), recording, len, mtime: row.get(5)? }, row.get(4)?));
+            files.insert(
+                row.get(0)?,
+                (Found { path: path_of(path), recording, len, mtime: row.get(5)?, changed: 0 }, row.get(4)?),
+            );
         }
     }
     if files.is_empty() {

@@ -44,6 +44,44 @@ fn only_what_is_new_is_read() {
 }
 
 #[test]
+fn a_file_that_was_rewritten_with_the_same_size_and_time_is_read_again() {
+    let folder = TempFolder::new();
+    let line = |id: usize, output: usize| {
+        format!(
+            "{{\"type\":\"assistant\",\"sessionId\":\"s\",\"message\":{{\"id\":\"m{id}\",\"model\":\"claude-opus-5-5\",\"usage\":{{\"input_tokens\":7,\"output_tokens\":{output}}}}}}}\n"
+        )
+    };
+    // Both ends stay as they are: only the middle is another one.
+    let text = |middle: usize| (0..20).map(|id| line(id, if id == 10 { middle } else { 2 })).collect::<String>();
+    let path = folder.write("files/s.jsonl", text(3));
+    let time = path.metadata().unwrap().modified().unwrap();
+    let mut index = Index::open(&folder.join("index")).unwrap();
+    let output = |index: &Index| counted(index)["totals"]["output"].as_u64();
+    update(&mut index, &path);
+    assert_eq!(output(&index), Some(41));
+    let with_time = |path: &Path| std::fs::File::options().append(true).open(path).unwrap().set_modified(time).unwrap();
+    // In place. The clock of the file system is coarse.
+    let inode_changed = || path.metadata().map(|meta| (meta.ctime(), meta.ctime_nsec())).unwrap();
+    let before = inode_changed();
+    std::fs::write(&path, text(5)).unwrap();
+    while inode_changed() == before {
+        with_time(&path);
+    }
+    with_time(&path);
+    assert_eq!((update(&mut index, &path).files, output(&index)), (1, Some(43)));
+    // By a new file in its place.
+    let other = folder.write("other", text(9));
+    with_time(&other);
+    std::fs::rename(&other, &path).unwrap();
+    for places in [path.clone(), folder.join("files")] {
+        assert_eq!(path.metadata().unwrap().modified().unwrap(), time);
+        update(&mut index, &places);
+        assert_eq!(output(&index), Some(47));
+        assert_eq!(update(&mut index, &places).files, 0, "the file and its folder tell the same of it");
+    }
+}
+
+#[test]
 fn what_was_indexed_stays_counted_after_the_files_are_gone() {
     let folder = TempFolder::new();
     let files = archive(&folder, &["claude-fork", "codex-fork"]);
