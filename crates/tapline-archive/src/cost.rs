@@ -95,7 +95,8 @@ impl Total {
 pub(crate) fn price(item: &mut Item<'_>, prices: &mut Lookup<'_>) {
     let speed = item.message.map_or(Speed::Standard, |message| message.marks.speed());
     let (tokens, web_searches, us_only) = (item.tokens, item.searches.into(), item.has(Marks::US));
-    let asked = Asked { model: item.model, tokens, web_searches, us_only, speed, tier: item.has(Marks::TIER) };
+    let tier = item.has(Marks::TIER);
+    let asked = Asked { model: item.model, tokens, web_searches, us_only, time: item.time, speed, tier };
     // So many tokens that one request would cost a fortune cannot be true.
     item.computed = prices.price(&asked).filter(|cost| is_cost(cost.usd()));
     let said = item.message.and_then(|message| message.cost);

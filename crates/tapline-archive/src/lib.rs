@@ -64,7 +64,7 @@ pub use index::{Index, IndexedFile, Progress, Updated};
 pub use load::{DamagedFile, Reader, Request, Selection, SessionFacts, load};
 pub use money::Money;
 pub use places::{FolderMemory, Found, Places};
-pub use prices::{Asked, LongRates, Prices, PricesError, Rates, Speed, TokenRates};
+pub use prices::{Asked, EarlierRates, LongRates, Prices, PricesError, Rates, Speed, TokenRates};
 pub use recorded::Note;
 pub use source::{Advance, Finished, Source, SourceOptions};
 pub use tapline_protocol::Tokens;

@@ -8,7 +8,7 @@ mod read;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
 
-pub use rates::{Asked, LongRates, Rates, Speed, TokenRates};
+pub use rates::{Asked, EarlierRates, LongRates, Rates, Speed, TokenRates};
 pub use read::PricesError;
 
 use crate::Money;

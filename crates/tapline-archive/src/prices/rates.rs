@@ -13,6 +13,8 @@ pub struct Asked<'a> {
     pub web_searches: u64,
     /// Whether the model had to run in the US (`inference_geo` is `us`). Then tokens cost a tenth more.
     pub us_only: bool,
+    /// When it was made, in milliseconds since 1970. 0 if unknown: then it has the prices of today.
+    pub time: u64,
     /// The requested speed.
     pub speed: Speed,
     /// Whether the speed is a service tier, which has a price only where the row of the model has a factor for it. Otherwise, a model without
@@ -85,6 +87,20 @@ pub struct Rates {
     pub flex: Option<u64>,
     /// The day when these prices were seen, such as `2026-11-16`. It may be empty.
     pub seen: String,
+    /// What the prices were before, the oldest first.
+    pub earlier: Vec<EarlierRates>,
+}
+
+/// The prices of a model until a day.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct EarlierRates {
+    /// The first day of the prices that followed, such as `2026-08-01`.
+    pub before: String,
+    /// When that day begins (UTC), in milliseconds since 1970.
+    pub before_ms: u64,
+    /// The prices.
+    pub rates: Rates,
 }
 
 /// Prices of tokens, in picodollars for one. A million of that is the price in dollars for a million tokens.
@@ -112,6 +128,12 @@ pub struct LongRates {
 }
 
 impl Rates {
+    /// Returns the prices that were valid at a time, in milliseconds since 1970. 0 is today.
+    pub fn on(&self, time: u64) -> &Self {
+        let earlier = self.earlier.iter().find(|earlier| time > 0 && time < earlier.before_ms);
+        earlier.map_or(self, |earlier| &earlier.rates)
+    }
+
     /// Returns the prices of a request whose prompt has this many tokens.
     pub fn at(&self, prompt: u64) -> &TokenRates {
         let longest = self.long.iter().rev().find(|long| prompt > long.above);
@@ -124,7 +146,8 @@ impl Rates {
     /// picodollar, a half upwards. Web searches are added after that: neither speed nor place changes their price.
     pub fn price(&self, asked: &Asked<'_>) -> Option<Money> {
         let Tokens { input, output, cache_read, cache_write_5m, cache_write_1h, reasoning: _ } = asked.tokens;
-        let rates = self.at(asked.tokens.prompt());
+        let day = self.on(asked.time);
+        let rates = day.at(asked.tokens.prompt());
         let classes = [
             (input, rates.input),
             (output, rates.output),
@@ -136,9 +159,9 @@ impl Rates {
             classes.iter().fold(0, |sum: u128, (tokens, rate)| sum.saturating_add(u128::from(*tokens) * u128::from(*rate)));
         let speed = match asked.speed {
             Speed::Standard => Some(100),
-            Speed::Fast => self.fast,
-            Speed::Ultrafast => self.ultrafast,
-            Speed::Flex => self.flex,
+            Speed::Fast => day.fast,
+            Speed::Ultrafast => day.ultrafast,
+            Speed::Flex => day.flex,
             Speed::Other => None,
         };
         let speed = speed.or((!asked.tier).then_some(100))?;
@@ -148,7 +171,7 @@ impl Rates {
             10_000 => exact,
             times => exact.saturating_mul(times).saturating_add(5_000) / 10_000,
         };
-        let searches = self.web_search.pico().saturating_mul(asked.web_searches);
+        let searches = day.web_search.pico().saturating_mul(asked.web_searches);
         Some(Money::from_pico(u64::try_from(pico).unwrap_or(u64::MAX)) + Money::from_pico(searches))
     }
 }

@@ -1,13 +1,16 @@
 //! Reads a table of prices from TOML. Numbers are read as they are written, digit by digit, so that no price is rounded.
 //! An error names the line, the model, what was given and what is expected.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use tapline_protocol::Moment;
+use tapline_session::parse_moment;
 use tapline_session::text::nearest;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::rates::{LongRates, Rates, TokenRates};
+use super::rates::{EarlierRates, LongRates, Rates, TokenRates};
 use crate::Money;
 
 /// Why a file with prices cannot be read.
@@ -48,7 +51,7 @@ const WEB_SEARCH: Money = Money::from_pico(10_000_000_000);
 const TOP: &[&str] = &["dated", "models", "names"];
 const TOKENS: &[&str] = &["input", "output", "cache_read", "cache_write_5m", "cache_write_1h"];
 const LONG: &[&str] = &["above"];
-const MODEL: &[&str] = &["long", "web_search", "fast", "ultrafast", "flex", "seen"];
+const MODEL: &[&str] = &["long", "web_search", "fast", "ultrafast", "flex", "seen", "from"];
 
 /// Reads a file.
 pub(super) fn file(text: &str) -> Result<(File, Places), PricesError> {
@@ -65,9 +68,7 @@ fn top(table: &DeTable<'_>) -> Result<(File, Places), Wrong> {
     let dated = top.day("dated")?.unwrap_or_default();
     let mut file = File { dated, models: BTreeMap::new(), names: BTreeMap::new() };
     for (name, value) in top.rows("models")? {
-        let table =
-            value.get_ref().as_table().ok_or_else(|| wrong(value, name.get_ref(), "a table", "{ input = 3, output = 15 }"))?;
-        let rates = Row { what: name.get_ref(), table, keys: &[TOKENS, MODEL] }.model(name.span().start, &file.dated)?;
+        let rates = model(name, value, &file.dated)?;
         file.models.insert(name.get_ref().to_ascii_lowercase(), rates);
     }
     let mut places = Places::new();
@@ -78,6 +79,34 @@ fn top(table: &DeTable<'_>) -> Result<(File, Places), Wrong> {
         file.names.insert(name.get_ref().to_ascii_lowercase(), model.to_ascii_lowercase());
     }
     Ok((file, places))
+}
+
+/// Reads the prices of a model: a row, or a list of them, the oldest first, each valid from a day on.
+fn model(name: &Spanned<Cow<'_, str>>, value: &Spanned<DeValue<'_>>, dated: &str) -> Result<Rates, Wrong> {
+    let no_row = |value| wrong(value, name.get_ref(), "a table", "{ input = 3, output = 15 }");
+    let list = value.get_ref().as_array();
+    let (mut earlier, mut newest) = (Vec::<EarlierRates>::new(), None);
+    for value in list.map_or_else(|| vec![value], |list| list.iter().collect()) {
+        let table = value.get_ref().as_table().ok_or_else(|| no_row(value))?;
+        let row = Row { what: name.get_ref(), table, keys: &[TOKENS, MODEL] };
+        let place = if list.is_some() { value.span().start } else { name.span().start };
+        let rates = row.model(place, dated)?;
+        let begins = |day: &str| parse_moment(&format!("{day}T00:00:00Z")).map(Moment::as_millis);
+        let from = row.day("from")?.map(|day| (begins(&day), day));
+        match (newest.replace(rates), from) {
+            (None, None) => {}
+            (Some(rates), Some((Some(before_ms), before))) if earlier.last().is_none_or(|last| last.before_ms < before_ms) => {
+                earlier.push(EarlierRates { before, before_ms, rates });
+            }
+            (None, Some(_)) => {
+                return Err((place, "the first row has no `from`: it is valid for all days before the second".to_owned()));
+            }
+            (Some(_), _) => {
+                return Err((place, "this row needs a `from`, a later day than that of the row before it".to_owned()));
+            }
+        }
+    }
+    newest.map(|newest| Rates { earlier, ..newest }).ok_or_else(|| no_row(value))
 }
 
 /// A table with keys that are known.
@@ -103,10 +132,7 @@ impl<'t> Row<'t> {
     }
 
     /// Returns the rows of a table in this one.
-    fn rows(
-        &self,
-        key: &str,
-    ) -> Result<impl Iterator<Item = (&'t Spanned<std::borrow::Cow<'t, str>>, &'t Spanned<DeValue<'t>>)>, Wrong> {
+    fn rows(&self, key: &str) -> Result<impl Iterator<Item = (&'t Spanned<Cow<'t, str>>, &'t Spanned<DeValue<'t>>)>, Wrong> {
         let rows = match self.get(key) {
             None => None,
             Some(value) => {
@@ -131,6 +157,7 @@ impl<'t> Row<'t> {
             ultrafast: factor("ultrafast")?,
             flex: factor("flex")?,
             seen: self.day("seen")?.unwrap_or_else(|| dated.to_owned()),
+            earlier: Vec::new(),
         };
         Ok(rates)
     }

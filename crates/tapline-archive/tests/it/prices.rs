@@ -2,7 +2,12 @@
 
 use proptest::prelude::*;
 use serde::Deserialize;
-use tapline_archive::{Asked, Money, Prices, Speed, TokenRates, Tokens};
+use tapline_archive::stats::{Query, stats};
+use tapline_archive::{Asked, Index, Money, Prices, Selection, Speed, TokenRates, Tokens};
+use tapline_session::parse_moment;
+use tapline_testkit::TempFolder;
+
+use crate::totals::update;
 
 /// A request of the fixture, with its price.
 #[derive(Deserialize)]
@@ -95,6 +100,47 @@ fn a_service_tier_costs_what_the_row_says_or_nobody_knows() {
     let mine = Prices::read("[models]\nmine = { input = 3, output = 15, fast = 1 }").unwrap();
     let asked = Asked { speed: Speed::Fast, tier: true, ..asked("mine", input(1_000_000)) };
     assert_eq!(mine.price(&asked), Some(Money::from_usd(3.0)), "the file says that it costs no more");
+}
+
+#[test]
+fn a_request_costs_what_it_cost_on_its_day() {
+    let prices = Prices::read(
+        r#"
+        [models]
+        cheaper = [
+            { input = 5, output = 25, fast = 2 },
+            { from = "2026-03-01", input = 3, output = 15, web_search = 0.02 },
+            { from = 2026-08-01, input = 2, output = 10, fast = 1.5 },
+        ]
+        "#,
+    )
+    .unwrap();
+    let cost = |day: &str, speed| {
+        let time = if day.is_empty() { 0 } else { parse_moment(day).unwrap().as_millis() };
+        let asked = Asked { time, speed, web_searches: 1, ..asked("cheaper", input(1_000_000)) };
+        prices.price(&asked).unwrap().usd()
+    };
+    for (day, usual, fast) in [
+        ("2020-01-01T00:00:00Z", 5.01, 10.01),
+        ("2026-02-28T23:59:59.999Z", 5.01, 10.01),
+        ("2026-03-01T00:00:00Z", 3.02, 3.02),
+        ("2026-07-31T23:59:59.999Z", 3.02, 3.02),
+        ("2026-08-01T00:00:00Z", 2.01, 3.01),
+        ("", 2.01, 3.01),
+    ] {
+        assert_eq!((cost(day, Speed::Standard), cost(day, Speed::Fast)), (usual, fast), "{day}");
+    }
+    let folder = TempFolder::new();
+    let line = |id: u32, day: &str| {
+        format!(
+            "{{\"type\":\"assistant\",\"sessionId\":\"s\",\"timestamp\":\"{day}T12:00:00Z\",\"message\":{{\"id\":\"m{id}\",\"model\":\"cheaper\",\"usage\":{{\"input_tokens\":100000}}}}}}\n"
+        )
+    };
+    let path = folder.write("s.jsonl", line(1, "2026-02-28") + &line(2, "2026-03-01") + &line(3, "2026-11-01"));
+    let mut index = Index::in_memory().unwrap();
+    update(&mut index, &path);
+    let stats = stats(&index, &prices, &Selection::default(), &Query::default()).unwrap();
+    assert_eq!(stats.totals.cost_usd, Money::from_usd(1.0), "0.5, 0.3 and 0.2");
 }
 
 #[test]
@@ -278,6 +324,20 @@ fn a_wrong_file_of_prices_is_refused_with_the_line_and_the_reason() {
             5,
             "in order",
         ),
+        ("[models]\nx = { input = 1, output = 2, from = 2026-08-01 }", 2, "the first row has no `from`"),
+        ("[models]\nx = []", 2, "`x` is a list, but must be a table"),
+        ("[models]\nx = [{ input = 1, output = 2 }, 3]", 2, "`x` is 3, but must be a table"),
+        ("[models]\nx = [{ input = 1, output = 2 },\n{ input = 1, output = 2 }]", 3, "needs a `from`"),
+        (
+            "[models]\nx = [{ input = 1, output = 2 },\n{ input = 1, output = 2, from = \"2026-02-31\" }]",
+            3,
+            "needs a `from`, a later day",
+        ),
+        (
+            "[models]\nx = [{ input = 1, output = 2 },\n{ input = 1, output = 2, from = 2026-08-02 },\n{ input = 1, output = 2, from = 2026-08-02 }]",
+            4,
+            "a later day",
+        ),
         ("[names]\nx = 3", 2, "`x` is 3, but must be the name of a model"),
         ("[names]\nx = \"gpt-5\"\ny = \"gpt-99\"", 3, "`gpt-99` has no price"),
     ] {
@@ -331,7 +391,7 @@ proptest! {
         let usual = u128::from(rates.price(&asked(name, tokens)).unwrap().pico());
         for (speed, hundredths) in [(Speed::Standard, 100), (Speed::Fast, rates.fast.unwrap_or(100)), (Speed::Ultrafast, rates.ultrafast.unwrap_or(100)), (Speed::Flex, rates.flex.unwrap_or(100))] {
             for (us_only, place) in [(false, 100), (true, 110)] {
-                let asked = Asked { model: name, tokens, web_searches: searches, us_only, speed, tier: false };
+                let asked = Asked { model: name, tokens, web_searches: searches, us_only, speed, ..Asked::default() };
                 let searched = rates.web_search.pico() * searches;
                 let cost = u128::from(rates.price(&asked).unwrap().pico() - searched);
                 // Off by no more than half a picodollar.
@@ -344,7 +404,7 @@ proptest! {
     #[test]
     fn no_request_is_too_large(name in model(), input: u64, output: u64, cache_read: u64, web_searches: u64) {
         let tokens = Tokens { input, output, cache_read, cache_write_5m: u64::MAX, cache_write_1h: u64::MAX, reasoning: 0 };
-        let asked = Asked { model: name, tokens, web_searches, us_only: true, speed: Speed::Fast, tier: false };
+        let asked = Asked { model: name, tokens, web_searches, us_only: true, speed: Speed::Fast, ..Asked::default() };
         prop_assert_eq!(Prices::embedded().price(&asked), Some(Money::from_pico(u64::MAX)));
     }
 

@@ -66,7 +66,9 @@ fn lines_of(name: &str, rates: &Rates, dated: &str, is_own: bool) -> Vec<Line> {
     let search =
         (rates.web_search != USUAL_SEARCH).then(|| format!("search ${}", decimal(rates.web_search.pico() / 1_000_000)));
     let seen = (![dated, ""].contains(&&*rates.seen)).then(|| format!("seen {}", rates.seen));
-    let also: Vec<_> = speeds.chain(search).chain(seen).chain(is_own.then(|| "from your file".to_owned())).collect();
+    let since = rates.earlier.last().map(|earlier| format!("since {}", earlier.before));
+    let also: Vec<_> =
+        speeds.chain(search).chain(since).chain(seen).chain(is_own.then(|| "from your file".to_owned())).collect();
     let main = Line { label: one_line(name), cells: cells(&rates.tokens), also: also.join(", "), is_main: true };
     let long = rates.long.iter().map(|long| Line {
         label: format!("  above {}", grouped(long.above)),
@@ -141,6 +143,7 @@ fn as_json(prices: &Prices) -> Value {
         }
         row.insert("web_search".to_owned(), number(rates.web_search.pico() / 1_000_000));
         row.insert("seen".to_owned(), json!(rates.seen));
+        row.extend(rates.earlier.last().map(|earlier| ("from".to_owned(), json!(earlier.before))));
         Value::Object(row)
     };
     let models: Map<_, _> = prices.table().map(|(name, rates)| (name.to_owned(), model(rates))).collect();
