@@ -279,26 +279,12 @@ impl Marks {
     /// At the service tier that may wait.
     pub const FLEX: Self = Self(128);
 
-    /// Returns the marks of a service tier.
-    pub(crate) const fn of_tier(speed: Speed) -> Self {
-        Self(
-            match speed {
-                Speed::Standard => return Self(0),
-                Speed::Fast => Self::FAST.0,
-                Speed::Ultrafast => Self::ULTRAFAST.0,
-                Speed::Flex => Self::FLEX.0,
-                Speed::Other => 0,
-            } | Self::TIER.0,
-        )
-    }
-
     /// Returns the speed.
     pub(crate) const fn speed(self) -> Speed {
         match self {
             it if it.has(Self::FAST) => Speed::Fast,
             it if it.has(Self::ULTRAFAST) => Speed::Ultrafast,
             it if it.has(Self::FLEX) => Speed::Flex,
-            it if it.has(Self::TIER) => Speed::Other,
             _ => Speed::Standard,
         }
     }

@@ -15,7 +15,7 @@ use crate::facts::{CallEnd, Facts, Limit, Marks, Message, Reported, Scope, note_
 use crate::index::{Index, IndexedFile, facts_of};
 use crate::money::Money;
 use crate::places::lossy;
-use crate::prices::{Lookup, Prices, Speed};
+use crate::prices::{Lookup, Prices};
 use tapline_protocol::Tokens;
 
 /// How many sessions a thread takes at once.
@@ -51,8 +51,8 @@ pub struct Request<'a> {
     pub cost: Option<Money>,
     /// Where the cost comes from.
     pub basis: CostBasis,
-    /// The service tier, if it is not the usual one. Without a factor in the table, its price is not known.
-    pub tier: Option<Speed>,
+    /// Whether it was made at another service tier than the usual one.
+    pub tier: bool,
     /// What the table of prices says.
     pub computed: Option<Money>,
     /// Whether the tokens are exact.
@@ -516,7 +516,7 @@ fn pass_on(group: &[(IndexedFile, Facts)], id: &str, parent: Option<&str>, items
             searches: item.searches.into(),
             cost: item.cost,
             basis: item.basis,
-            tier: item.message.filter(|_| item.has(Marks::TIER)).map(|message| message.marks.speed()),
+            tier: item.has(Marks::TIER),
             computed: item.computed,
             exact: item.exact,
             unlisted: item.message.is_none(),

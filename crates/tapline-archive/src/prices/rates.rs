@@ -17,8 +17,8 @@ pub struct Asked<'a> {
     pub time: u64,
     /// The requested speed.
     pub speed: Speed,
-    /// Whether the speed is a service tier, which has a price only where the row of the model has a factor for it. Otherwise, a model without
-    /// a factor costs the same at every speed.
+    /// Whether it was made at a service tier that is not the usual one: such a tier has a price only where the row of the model has a factor
+    /// for its speed. Otherwise, a model without a factor costs the same at every speed.
     pub tier: bool,
 }
 
@@ -35,36 +35,17 @@ pub enum Speed {
     Ultrafast,
     /// Slower: whenever the provider has room.
     Flex,
-    /// A service tier with another name. Nobody knows what it costs.
-    Other,
 }
 
 impl Speed {
     /// Returns the speed with this name: `speed` of a message of Claude, or the service tier of a request to another
     /// maker. (Claude's service tier does not change its price.) Every other name is the usual speed.
     pub fn named(name: &str) -> Self {
-        Some(Self::of_tier(name)).filter(|speed| *speed != Self::Other).unwrap_or_default()
-    }
-
-    /// Says in words that a model is asked at this service tier.
-    pub(crate) fn at_tier(self) -> &'static str {
-        match self {
-            Self::Standard => "",
-            Self::Fast => " at the service tier `priority`",
-            Self::Ultrafast => " at the service tier `ultrafast`",
-            Self::Flex => " at the service tier `flex`",
-            Self::Other => " at an unknown service tier",
-        }
-    }
-
-    /// Returns the speed of the service tier with this name.
-    pub(crate) fn of_tier(name: &str) -> Self {
         match name {
             "fast" | "priority" => Self::Fast,
             "ultrafast" => Self::Ultrafast,
             "flex" => Self::Flex,
-            "" | "default" | "standard" | "auto" => Self::Standard,
-            _ => Self::Other,
+            _ => Self::Standard,
         }
     }
 }
@@ -158,11 +139,10 @@ impl Rates {
         let exact =
             classes.iter().fold(0, |sum: u128, (tokens, rate)| sum.saturating_add(u128::from(*tokens) * u128::from(*rate)));
         let speed = match asked.speed {
-            Speed::Standard => Some(100),
+            Speed::Standard => None,
             Speed::Fast => day.fast,
             Speed::Ultrafast => day.ultrafast,
             Speed::Flex => day.flex,
-            Speed::Other => None,
         };
         let speed = speed.or((!asked.tier).then_some(100))?;
         let place = if asked.us_only { 110 } else { 100 };

@@ -7,7 +7,6 @@ use super::keys::{Keys, key, model_hash};
 use super::{About, By, Ended, Query, Row, Share, Stats, Totals, blocks, trend};
 use crate::facts::{Limit, hash, note_limit, project};
 use crate::load::{DamagedFile, Part, Reader, Request, SessionFacts};
-use crate::prices::Speed;
 use crate::shares::{CallShare, shares};
 
 /// Requests, added to rows.
@@ -202,7 +201,7 @@ impl Reader for Adder<'_> {
             return;
         }
         if request.cost.is_none() && request.tokens.total() > 0 {
-            let tier = request.tier.map_or("", Speed::at_tier);
+            let tier = if request.tier { " at its service tier" } else { "" };
             self.unknown.insert(format!("{}{tier}", request.model));
         }
         let (tokens, cost, computed) = (request.tokens, request.cost, request.computed);

@@ -81,7 +81,7 @@ fn read(line: Line<'_>, into: &mut Reading) {
         ("token_usage_record", _) => record(payload, time, line.bytes, into),
         ("event_msg", "thread_settings_applied") => {
             let tier = payload.get("thread_settings").and_then(|settings| settings.get("service_tier")).map(text);
-            into.tiered(Marks::of_tier(Speed::of_tier(&tier.unwrap_or_default())));
+            into.tiered(tier_named(&tier.unwrap_or_default()));
         }
         ("event_msg", "token_count") => count(payload, time, into),
         ("event_msg", "task_started") => into.facts.phase = SessionPhase::Working,
@@ -106,6 +106,17 @@ fn read(line: Line<'_>, into: &mut Reading) {
             into.facts.so_far.made.push(Call { id: hash(&id), tool, ended: CallEnd::Ok });
         }
         _ => {}
+    }
+}
+
+/// Returns the marks of the requests at a service tier.
+fn tier_named(name: &str) -> Marks {
+    match (name, Speed::named(name)) {
+        ("" | "default" | "standard" | "auto", _) => Marks::default(),
+        (_, Speed::Standard) => Marks::TIER,
+        (_, Speed::Fast) => Marks(Marks::TIER.0 | Marks::FAST.0),
+        (_, Speed::Ultrafast) => Marks(Marks::TIER.0 | Marks::ULTRAFAST.0),
+        (_, Speed::Flex) => Marks(Marks::TIER.0 | Marks::FLEX.0),
     }
 }
 

@@ -47,8 +47,8 @@ fn a_request_costs_what_its_tier_costs() {
         ("gpt-6.1-sol", json!("fast"), (0.4, 0, none.clone())),
         ("gpt-6.1-sol", json!("ultrafast"), (1.2, 0, none.clone())),
         ("gpt-6.1-sol", json!("flex"), (0.1, 0, none)),
-        ("gpt-6-sol", json!("ultrafast"), (0.0, 1, json!(["gpt-6-sol at the service tier `ultrafast`"]))),
-        ("gpt-6.1-sol", json!("scale"), (0.0, 1, json!(["gpt-6.1-sol at an unknown service tier"]))),
+        ("gpt-6-sol", json!("ultrafast"), (0.0, 1, json!(["gpt-6-sol at its service tier"]))),
+        ("gpt-6.1-sol", json!("scale"), (0.0, 1, json!(["gpt-6.1-sol at its service tier"]))),
     ]
     .into_iter()
     .enumerate()
