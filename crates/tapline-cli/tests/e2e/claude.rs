@@ -140,6 +140,33 @@ text = "Nothing to see."
     stage.is_as_written();
 }
 
+/// The agent waits this long for its work in the background, then kills it.
+const WAITS: [&str; 2] = ["--env", "CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS=200"];
+
+#[test]
+fn work_in_the_background_that_is_killed_is_not_clean() {
+    let agent = r#"name = "Agent", input = { description = "Look around", prompt = "Look around and tell.""#;
+    for (call, named) in [
+        (format!("{agent}, run_in_background = true }}"), "Look around"),
+        // It starts agents in the background by itself, too.
+        (format!("{agent} }}"), "Look around"),
+    ] {
+        let scenario = format!(
+            "[[turn]]\ntool = [{{ {call} }}]\n[[turn]]\ntext = \"It is under way.\"\n\
+             [[turn]]\nwhen = {{ agent = \"sub\" }}\ndelay_ms = 600000\ntext = \"Nothing to see.\"\n"
+        );
+        for (flag, code) in [(&["--require-clean"][..], 1), (&[], 0)] {
+            let stage = Stage::new(&newest(), &with_usage(&scenario));
+            let run = stage.run(&[&["Delegate", "--permission-mode", "bypassPermissions"], &WAITS[..], flag].concat());
+            assert_eq!((run.code, run.verdict().as_str()), (code, "success/background_task"), "{call}: {run:?}");
+            assert_eq!(run.report["verdict"]["clean"], false, "{call}");
+            let warnings = run.report["verdict"]["warnings"].as_array().unwrap();
+            let told = warnings.iter().find(|warning| warning["code"] == "background-task").unwrap();
+            assert!(told["message"].as_str().unwrap().contains(named), "{call}: {told}");
+        }
+    }
+}
+
 #[test]
 fn what_is_not_allowed_is_denied() {
     for program in claudes() {
