@@ -65,8 +65,9 @@ fn follow(mut value: Value<'_>, parts: &[Part<'_>]) -> Result<(), GetError> {
                     value
                 } else {
                     let meant = meant(parts);
-                    if meant.is_none() && value.get("own").is_some() {
-                        // The agent may have it.
+                    let is_near = meant.as_ref().is_some_and(|meant| meant.starts_with(&before));
+                    if !is_near && value.get("own").is_some() {
+                        // The agent may have it here, whatever has the same name elsewhere.
                         return Ok(());
                     }
                     let known = value.entries().into_iter().flatten().map(|(key, _)| key.into_owned()).collect();

@@ -55,6 +55,22 @@ fn what_is_withdrawn_is_not_the_answer() {
 }
 
 #[test]
+fn a_key_of_the_agents_own_is_found_where_it_stands_in_its_json() {
+    let stream = std::fs::read(tapline_testkit::fixture("claude-2.1.325/subagent.jsonl")).unwrap();
+    let report = tell_plainly(&stream).report.to_json();
+    let own = serde_json::from_str::<serde_json::Value>(&report).unwrap()["turns"][0]["own"].take();
+    let own = own.as_object().unwrap();
+    assert!(["ttft_ms", "queued_turn_count", "subagent_stats", "fast_mode_state"].iter().all(|key| own.contains_key(*key)));
+    for key in own.keys() {
+        let path = format!("turns[-1].{key}");
+        assert_eq!(tapline_session::check_path(&path), Ok(()));
+        let below = tapline_session::get(&report, &format!("turns[-1].own.{key}"));
+        assert!(below.is_ok(), "{path}: {below:?}");
+        assert_eq!(tapline_session::get(&report, &path), below, "{path}");
+    }
+}
+
+#[test]
 fn counts_do_not_overflow() {
     let most = u64::MAX;
     let result = |index: u64| {
