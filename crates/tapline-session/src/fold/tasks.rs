@@ -14,6 +14,11 @@ const NAMED: (usize, usize) = (5, 60);
 /// How many calls that stop a task are remembered.
 const STOPS: usize = 1 << 12;
 
+/// Returns whether this status means that somebody ended the task.
+pub(super) fn is_killed(status: &str) -> bool {
+    ["killed", "stopped", "cancelled"].contains(&status)
+}
+
 /// The tasks so far.
 #[derive(Debug, Default)]
 pub(super) struct Tasks {
@@ -58,8 +63,7 @@ impl Tasks {
     }
 
     fn has_ended(&self, task: &Task) -> bool {
-        let was_killed = ["killed", "stopped", "cancelled"].contains(&task.status.as_str());
-        if task.terminal && was_killed {
+        if task.terminal && is_killed(&task.status) {
             return self.stops.iter().any(|(_, stopped)| *stopped == task.id);
         }
         task.terminal || task.tool_use_id.as_ref().is_some_and(|call| self.foreground.get(call) == Some(&true))

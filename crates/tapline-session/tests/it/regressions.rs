@@ -71,6 +71,30 @@ fn a_key_of_the_agents_own_is_found_where_it_stands_in_its_json() {
 }
 
 #[test]
+fn a_command_in_the_background_that_is_stopped_and_so_failed_is_not_clean() {
+    let line = |rest: &str| format!("{{\"type\":\"system\",\"session_id\":\"s\",\"task_id\":\"k\",{rest}}}\n");
+    let stream = |ends: &[&str]| {
+        let call = r#"{"type":"assistant","session_id":"s","message":{"id":"m","content":[{"type":"tool_use","id":"t","name":"Bash","input":{"command":"sleep 60","run_in_background":true}}]}}"#;
+        let started = line(r#""subtype":"task_started","tool_use_id":"t","description":"Serve","is_backgrounded":true"#);
+        let answer = r#"{"type":"user","session_id":"s","message":{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"It runs."}]}}"#;
+        let result = r#"{"type":"result","subtype":"success","is_error":false,"result":"Done.","num_turns":2}"#;
+        let ends: String = ends.iter().map(|end| line(end)).collect();
+        format!("{call}\n{started}{answer}\n{result}\n{ends}")
+    };
+    let stopped = r#""subtype":"task_notification","tool_use_id":"t","status":"stopped""#;
+    let failed = r#""subtype":"task_updated","patch":{"status":"failed"}"#;
+    for (ends, status, clean) in [
+        (&[stopped, failed][..], "stopped", "false"),
+        (&[failed, stopped], "stopped", "false"),
+        // One that fails by itself has ended.
+        (&[failed], "failed", "true"),
+    ] {
+        assert_eq!(get(&stream(ends), "tasks[0].status").as_deref(), Some(status), "{ends:?}");
+        assert_eq!(get(&stream(ends), "verdict.clean").as_deref(), Some(clean), "{ends:?}");
+    }
+}
+
+#[test]
 fn counts_do_not_overflow() {
     let most = u64::MAX;
     let result = |index: u64| {

@@ -9,6 +9,7 @@ use tapline_protocol::claude::system::{
 use tapline_protocol::{Agent, Read as _};
 
 use crate::call::describe;
+use crate::fold::tasks::is_killed;
 use crate::fold::{Fold, Steps};
 use crate::step::{Hook, McpServer, Plugin, Progress, Question, RateLimit, Retry, SessionInfo, Setup, Task, What};
 use crate::text::{grouped, one_line};
@@ -140,7 +141,9 @@ impl Fold {
             if ends && !task.terminal {
                 task.duration_ms = out.record.arrived.zip(*began).and_then(|(end, began)| end.millis_since(began));
             }
-            if ends || !task.terminal {
+            // A command that was stopped has failed, too, as its exit status says: that is no end of its own.
+            let says_more = ends && !(status == "failed" && is_killed(&task.status));
+            if says_more || !task.terminal {
                 status.clone_into(&mut task.status);
                 task.terminal = ends;
             }
