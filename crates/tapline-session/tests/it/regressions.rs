@@ -157,6 +157,23 @@ fn a_sub_agent_of_codex_that_gets_more_work_ends_again() {
 }
 
 #[test]
+fn a_thread_of_codex_that_had_sub_agents_is_not_exact() {
+    let used = r#"{"type":"turn.completed","usage":{"input_tokens":40,"cached_input_tokens":10,"output_tokens":5}}"#;
+    let begins = "{\"type\":\"thread.started\",\"thread_id\":\"t\"}\n{\"type\":\"turn.started\"}\n";
+    assert_eq!(get(&format!("{begins}{used}\n"), "ledger.exact").as_deref(), Some("true"));
+    // It does not write that it starts one, only that it waits.
+    for (tool, status) in
+        [("spawn_agent", "completed"), ("wait", "in_progress"), ("wait", "completed"), ("close_agent", "failed")]
+    {
+        let kind = if status == "in_progress" { "started" } else { "completed" };
+        let item = format!("\"id\":\"i\",\"type\":\"collab_tool_call\",\"tool\":\"{tool}\",\"status\":\"{status}\"");
+        let stream = format!("{begins}{{\"type\":\"item.{kind}\",\"item\":{{{item}}}}}\n{used}\n");
+        assert_eq!(get(&stream, "ledger.exact").as_deref(), Some("false"), "{tool} {status}");
+        assert_eq!(get(&(stream + used), "ledger.tokens.input").as_deref(), Some("30"), "{tool} {status}");
+    }
+}
+
+#[test]
 fn what_sub_agents_say_does_not_make_an_answer_new() {
     let of_main = |n: usize, text: &str| said(text, &format!("main{n}")).replace("\"m\"", &format!("\"m{n}\""));
     let of_agent = |n: usize| {
