@@ -94,9 +94,13 @@ text = "It found nothing."
 when = { agent = "sub" }
 text = "Nothing to see."
 "#;
-    let stage = Stage::new(&codex(), scenario);
+    let stage = Stage::new(&codex(), &format!("{USAGE}{scenario}"));
     let run = stage.run(&["Delegate"]);
     assert_eq!(run.verdict(), "success/-", "{run:?}");
     assert_eq!(run.report["answer"], "It found nothing.");
+    // The stream has the tokens of the main agent alone.
+    let ledger = &run.report["ledger"];
+    assert!(ledger["tokens"]["input"].as_u64() < Some(stage.sim.tokens().input_tokens), "{ledger}");
+    assert_eq!(ledger["exact"], false);
     stage.is_as_written();
 }
