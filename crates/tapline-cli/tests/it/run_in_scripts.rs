@@ -324,20 +324,24 @@ fn the_waits_of_a_retry_can_be_set() {
 
 #[test]
 fn an_agents_output_is_not_taken_for_messages() {
-    let stream = std::fs::read(fixture("claude-2.1.325/multi.jsonl")).unwrap();
     let fake = misbehaving();
-    let args = ["run", "--bin", &fake, "--no-record", "--input", "stream-json", "--format", "text"];
-    let mut child = command(&args)
-        .env("FAKE", "messages")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    let writer = std::thread::spawn(move || drop(std::io::Write::write_all(&mut stdin, &stream)));
-    let refused = ran(child.wait_with_output().unwrap());
-    writer.join().unwrap();
-    assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{}", refused.err);
-    assert!(refused.err.contains("--context -"), "{}", refused.err);
+    // One that answers its prompt, so that the run itself succeeds; and one that has nothing to do.
+    for (does, prompt, answer) in [("ok", &["Go on"][..], "done\n"), ("messages", &[], "")] {
+        let args = ["run", "--bin", &fake, "--no-record", "--input", "stream-json", "--format", "text"];
+        let mut child = command(&[&args[..], prompt].concat())
+            .env("FAKE", does)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let stream = std::fs::read(fixture("claude-2.1.325/multi.jsonl")).unwrap();
+        let writer = std::thread::spawn(move || drop(std::io::Write::write_all(&mut stdin, &stream)));
+        let refused = ran(child.wait_with_output().unwrap());
+        writer.join().unwrap();
+        assert_eq!((refused.code, refused.out.as_str()), (2, answer), "{does}: {}", refused.err);
+        assert!(refused.err.contains("stdin has the output of an agent"), "{does}: {}", refused.err);
+        assert!(refused.err.contains("--context -"), "{does}: {}", refused.err);
+    }
 }
