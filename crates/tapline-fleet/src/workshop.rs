@@ -29,7 +29,8 @@ pub(crate) struct Made {
     /// `None` if nothing had to be started.
     pub(crate) begun: Option<RunBegun>,
     pub(crate) end: AttemptEnd,
-    /// It is removed when the result is noted, because the result says where the changes are.
+    /// That of a job that is over. Unless it is to stay, it is removed when the result is noted, because the result says where the changes
+    /// are.
     worktree: Option<Worktree>,
 }
 
@@ -37,27 +38,18 @@ impl Made {
     /// What the agent changed cannot be handed over: the job has failed, and the worktree stays.
     #[cfg(feature = "nats")]
     pub(crate) fn leave_worktree(&mut self, why: &str) {
-        if let (AttemptEnd::Over(result), Some(mut worktree)) = (&mut self.end, self.worktree.take()) {
-            leave(&mut worktree, result, why);
+        if let (AttemptEnd::Over(result), Some(worktree)) = (&mut self.end, &mut self.worktree) {
+            leave(worktree, result, why);
         }
     }
 
     /// The run is noted: what is not needed any more is removed.
     pub(crate) async fn noted(self) -> Attempted {
-        if let Some(worktree) = self.worktree {
+        if let Some(worktree) = self.worktree.filter(|worktree| !worktree.stays()) {
             worktree.remove().await;
         }
         Attempted { begun: self.begun, end: self.end }
     }
-}
-
-/// Whether what an agent changed is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kept {
-    Yes,
-    No,
-    /// The batch is being stopped. It is tried again when it goes on.
-    Later,
 }
 
 impl Workshop {
@@ -107,20 +99,14 @@ impl Workshop {
             begun = Some(note);
             work::run(&self.place, &attempt, worktree.as_ref().map(|(worktree, _)| worktree), watch).await
         };
-        let mut kept = Kept::Yes;
-        match &mut end {
-            AttemptEnd::Over(result) => {
-                if let Some((worktree, rule)) = &mut worktree {
-                    kept = self.keep_changes(worktree, rule, result, is_stopped).await;
-                }
-            }
-            // It is needed when the job goes on.
-            AttemptEnd::Again(_) | AttemptEnd::CutOff => kept = Kept::No,
-        }
-        if kept == Kept::Later {
+        if let (AttemptEnd::Over(result), Some((worktree, rule))) = (&mut end, &mut worktree)
+            && !self.keep_changes(worktree, rule, result, is_stopped).await
+        {
             end = AttemptEnd::CutOff;
         }
-        Ok(Made { begun, end, worktree: worktree.filter(|_| kept == Kept::Yes).map(|(worktree, _)| worktree) })
+        // Otherwise it is needed when the job goes on.
+        let worktree = worktree.filter(|_| matches!(end, AttemptEnd::Over(_))).map(|(worktree, _)| worktree);
+        Ok(Made { begun, end, worktree })
     }
 
     /// With `fresh`, nothing of an earlier run is left in it.
@@ -154,15 +140,15 @@ impl Workshop {
         Err(attempt)
     }
 
-    /// Keeps what the agent changed. If that fails, the worktree stays, and the job has failed; unless somebody stops the batch: then it is
-    /// tried again later.
+    /// Keeps what the agent changed. If that fails, the worktree stays, and the job has failed; unless somebody stops the batch: then this
+    /// returns `false`, and it is tried again later.
     async fn keep_changes(
         &self,
         worktree: &mut Worktree,
         rule: &WorktreeRule,
         result: &mut JobResult,
         is_stopped: impl Fn() -> bool,
-    ) -> Kept {
+    ) -> bool {
         let kept = async {
             let changes = worktree.keep(rule.keep, &self.patches).await?;
             Ok::<_, WorktreeError>((changes, worktree.not_taken().await?))
@@ -171,19 +157,15 @@ impl Workshop {
             Ok((changes, left)) => {
                 result.branch = changes.branch;
                 result.patch = changes.patch.map(|path| path.display().to_string());
-                if left.is_empty() {
-                    return Kept::Yes;
+                if !left.is_empty() {
+                    result.warnings.push(stays(worktree.path(), &left));
+                    worktree.leave();
                 }
-                result.warnings.push(stays(worktree.path(), &left));
-                worktree.leave();
-                Kept::No
             }
-            Err(_) if is_stopped() => Kept::Later,
-            Err(error) => {
-                leave(worktree, result, &with_causes(&error));
-                Kept::No
-            }
+            Err(_) if is_stopped() => return false,
+            Err(error) => leave(worktree, result, &with_causes(&error)),
         }
+        true
     }
 }
 

@@ -174,6 +174,11 @@ impl Worktree {
         &self.path
     }
 
+    /// Whether it is to stay for good.
+    pub(crate) fn stays(&self) -> bool {
+        self.facts.left
+    }
+
     /// Writes the note. After a crash, there is the old one or the new one.
     fn write(&self) -> Result<(), WorktreeError> {
         let part = self.note.with_extension("part");
@@ -265,7 +270,8 @@ impl Worktree {
     /// Keeps what the agent changed: files and commits.
     pub(crate) async fn keep(&mut self, keep: KeepAs, patches: &Path) -> Result<Changes, WorktreeError> {
         let changes = self.keep_commits(keep, patches).await?;
-        self.facts.kept = true;
+        // Also what an earlier run could not keep.
+        (self.facts.kept, self.facts.left) = (true, false);
         self.write()?;
         Ok(changes)
     }

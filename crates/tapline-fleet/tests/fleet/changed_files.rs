@@ -50,16 +50,27 @@ fn a_patch_that_is_too_large_is_a_failure_and_the_worktree_stays() {
     let mut options = options("w1", 1);
     options.largest_patch = Some(20);
     let worker = crew.worker_with("w1", options);
-    let ran = crew.run(&job(&crew, "touch a new.txt"), |_| {});
-    let result = ran.result("a");
-    assert_eq!((result.outcome, &result.patch), (JobOutcome::Failure, &None));
-    let error = result.error.as_deref().unwrap();
-    assert!(error.contains("worker w1") && error.contains("the broker takes 20"), "{error}");
-    // The worker has stored the result before it removes what is not needed.
+    // Also if the worktree stays anyway, because of files that no patch has.
+    let script = crew.path("script");
+    std::fs::write(&script, "mkdir dist; echo '*' >dist/.gitignore; echo a >new.txt\n").unwrap();
+    let touched = job(&crew, "touch a new.txt");
+    let ignored = format!(
+        "[[job]]\nname = \"ignored\"\nfolder = \"{}\"\nworktree = \"patch\"\nprompt = \"sh ignored {}\"\n",
+        crew.path("repo").display(),
+        script.display()
+    );
+    let ran = crew.run(&[touched, ignored].concat(), |_| {});
+    // The worker has stored the results before it removes what is not needed.
     worker.stop(1);
-    let place = Path::new(error.rsplit_once("it is in ").unwrap().1);
-    assert!(place.starts_with(crew.path("w1")), "{error}");
-    assert_eq!(std::fs::read_to_string(place.join("new.txt")).unwrap(), "a\n");
+    for job in ["a", "ignored"] {
+        let result = ran.result(job);
+        assert_eq!((result.outcome, &result.patch), (JobOutcome::Failure, &None), "{job}");
+        let error = result.error.as_deref().unwrap();
+        assert!(error.contains("worker w1") && error.contains("the broker takes 20"), "{error}");
+        let place = Path::new(error.rsplit_once("it is in ").unwrap().1);
+        assert!(place.starts_with(crew.path("w1")), "{error}");
+        assert_eq!(std::fs::read_to_string(place.join("new.txt")).unwrap(), "a\n");
+    }
 }
 
 #[test]
