@@ -2,11 +2,12 @@
 //! index and its branches stay as they are.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 use tapline_recording::create_private_folder;
 use tokio::io::AsyncWriteExt as _;
@@ -194,9 +195,7 @@ impl Worktree {
 
     /// The text of `.git`, if it is a file.
     fn link(&self) -> Option<String> {
-        let link = self.path.join(".git");
-        std::fs::symlink_metadata(&link).ok().filter(std::fs::Metadata::is_file)?;
-        std::fs::read_to_string(link).ok()
+        String::from_utf8(beginning(&self.path.join(".git"), LINK)?).ok()
     }
 
     /// An agent that may do no more than write files could have git run commands for it, if git believed what is in the worktree.
@@ -399,8 +398,22 @@ pub(crate) async fn remove_of(places: &Places, job: String) -> Option<PathBuf> {
 /// Whether a folder says that it is a cache (CACHEDIR.TAG, as cargo and pytest write it), or is always one.
 fn is_cache(folder: &Path) -> bool {
     let is_named = folder.file_name().is_some_and(|name| name == "node_modules" || name == "__pycache__");
-    folder.is_dir() && (is_named || std::fs::read(folder.join("CACHEDIR.TAG")).is_ok_and(|tag| tag.starts_with(CACHE)))
+    let is_tagged = || beginning(&folder.join("CACHEDIR.TAG"), CACHE.len()).is_some_and(|tag| tag == CACHE);
+    folder.is_dir() && (is_named || is_tagged())
 }
+
+/// At most so many bytes of a file that an agent may have made. A pipe, a device or a link is none.
+fn beginning(file: &Path, most: usize) -> Option<Vec<u8>> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(file).ok()?;
+    file.metadata().ok().filter(std::fs::Metadata::is_file)?;
+    let mut read = Vec::new();
+    file.take(most as u64).read_to_end(&mut read).ok()?;
+    Some(read)
+}
+
+/// No `.git` of a worktree is longer: it is a path.
+const LINK: usize = 8192;
 
 /// How the file begins that says so.
 const CACHE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";

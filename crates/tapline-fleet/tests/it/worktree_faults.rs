@@ -240,6 +240,13 @@ fn files_that_no_branch_has_stay_with_their_worktree() {
             false,
         ),
         ("mkdir cache; echo x >cache/CACHEDIR.TAG; echo '*' >cache/.gitignore", "cache/", true),
+        // Nobody waits for a pipe, and nobody follows a link.
+        ("mkdir cache; mkfifo cache/CACHEDIR.TAG; echo '*' >cache/.gitignore", "cache/", true),
+        (
+            "mkdir cache; printf 'Signature: 8a477f597d28d172789f06886806bc55\\n' >cache/tag; ln -s tag cache/CACHEDIR.TAG; echo '*' >cache/.gitignore",
+            "cache/",
+            true,
+        ),
     ] {
         for keep in ["true", "\"patch\""] {
             let stage = Stage::new();
