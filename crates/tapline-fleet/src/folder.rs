@@ -123,8 +123,16 @@ impl BatchFolder {
 
     /// Returns how many dollars the batch may cost: as many as it is given, or as it was given before.
     pub fn keep_budget(&self, given: Option<f64>) -> Result<Option<f64>, BatchError> {
-        let before = || serde_json::from_slice(&std::fs::read(self.path.join(BUDGET)).ok()?).ok();
-        given.map_or_else(|| Ok(before()), |usd| self.write(BUDGET, &usd).map(|()| given))
+        if let Some(usd) = given {
+            return self.write(BUDGET, &usd).map(|()| given);
+        }
+        let path = self.path.join(BUDGET);
+        let before = match std::fs::read(&path) {
+            Ok(text) => serde_json::from_slice(&text).map(Some).map_err(io::Error::from),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        };
+        before.map_err(|error| BatchError::File { path, error })
     }
 
     /// Opens the folder of a batch by the beginning of its id; `last` is the newest.

@@ -160,6 +160,20 @@ fn the_cost_of_a_run_that_was_not_noted_is_that_of_all_runs() {
 }
 
 #[test]
+fn a_budget_that_cannot_be_read_is_no_batch_without_a_budget() {
+    let stage = Stage::new();
+    let plan = stage.plan("jobs.toml", "[[job]]\nname = \"a\"\nprompt = \"say a\"\n").unwrap();
+    let folder = BatchFolder::create(&stage.store(), &plan).unwrap();
+    assert_eq!(folder.keep_budget(None).unwrap(), None);
+    assert_eq!(folder.keep_budget(Some(0.5)).unwrap(), Some(0.5));
+    assert_eq!(folder.keep_budget(None).unwrap(), Some(0.5));
+    let file = folder.path().join("budget.json");
+    std::fs::write(&file, "").unwrap();
+    let kept = folder.keep_budget(None);
+    assert!(matches!(&kept, Err(BatchError::File { path, .. }) if *path == file), "{kept:?}");
+}
+
+#[test]
 fn a_folder_that_is_gone_is_no_matter_for_a_job_that_has_ended() {
     let stage = Stage::new();
     for folder in ["first", "second"] {
