@@ -112,7 +112,7 @@ impl Workshop {
     /// With `fresh`, nothing of an earlier run is left in it.
     async fn open_worktree(&self, attempt: &Attempt, rule: &WorktreeRule, fresh: bool) -> Result<Worktree, String> {
         let job = &attempt.job;
-        let opened = Worktree::open(&self.worktrees, &job.name, &job.folder, rule, fresh).await;
+        let opened = Worktree::open(&self.worktrees, &job.name, &job.folder, rule, attempt.before.cut_off, fresh).await;
         opened.map_err(|error| format!("worktree: {}", with_causes(&error)))
     }
 
@@ -189,5 +189,5 @@ fn leave(worktree: &mut Worktree, result: &mut JobResult, why: &str) {
     result.exit_code = if result.exit_code == 0 { exit::FAILED } else { result.exit_code };
     let place = worktree.path().display();
     result.error = Some(format!("what the agent changed could not be kept as it should ({why}); it is in {place}"));
-    worktree.leave();
+    worktree.leave_whole();
 }

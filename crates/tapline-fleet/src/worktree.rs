@@ -115,12 +115,15 @@ impl Places {
 static LIST: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 impl Worktree {
-    /// Makes the worktree of a job, or opens the one that an earlier run left. With `fresh`, nothing of an earlier run is left in it.
+    /// Makes the worktree of a job, or opens the one that an earlier run left. With `cut_off`, that run was cut off: what it did stays. Otherwise
+    /// the job begins with its base again, if what the run changed is kept elsewhere; files that git does not take stay. With `fresh`, nothing
+    /// of an earlier run is left in it.
     pub(crate) async fn open(
         places: &Places,
         job: &str,
         repository: &Path,
         rule: &WorktreeRule,
+        cut_off: bool,
         fresh: bool,
     ) -> Result<Self, WorktreeError> {
         let (path, note) = places.of(job);
@@ -132,11 +135,15 @@ impl Worktree {
                 return Err(error);
             }
             worktree.unlock();
-            if std::mem::take(&mut worktree.facts.kept) {
+            if worktree.facts.kept {
+                if !cut_off {
+                    worktree.check_out_base().await?;
+                }
+                (worktree.facts.kept, worktree.facts.left) = (false, false);
                 worktree.write()?;
             }
             if fresh && !worktree.facts.left {
-                worktree.git(&["checkout", "--quiet", "--detach", "--force", &worktree.facts.base]).await?;
+                worktree.check_out_base().await?;
                 worktree.git(&["clean", "--quiet", "-ffdx"]).await?;
             }
             return Ok(worktree);
@@ -217,6 +224,10 @@ impl Worktree {
         let mut command = Command::new("git");
         command.arg("-C").arg(&self.path).arg("--git-dir").arg(&self.facts.git_dir).arg("--work-tree").arg(&self.path);
         output(command, args, input).await
+    }
+
+    async fn check_out_base(&self) -> Result<(), WorktreeError> {
+        self.git(&["checkout", "--quiet", "--detach", "--force", &self.facts.base]).await.map(drop)
     }
 
     /// Files that differ from the index, and files that are not in it. Only plumbing: it runs nothing in repositories inside of this one.
@@ -356,6 +367,12 @@ impl Worktree {
             let _ = std::fs::remove_dir_all(&self.path);
             let _ = git(&self.facts.repository, &remove).await;
         }
+    }
+
+    /// Leaves the worktree where it is, for good, also for a job that is run again: what git has of it is nowhere else.
+    pub(crate) fn leave_whole(&mut self) {
+        self.facts.kept = false;
+        self.leave();
     }
 
     /// Leaves the worktree where it is, for good.

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use tapline_fleet::{
-    Batch, BatchEnd, BatchError, BatchFolder, BatchNews, BatchOptions, Embedded, JobFileError, JobResult, Plan, Workplace,
+    Batch, BatchEnd, BatchError, BatchFolder, BatchNews, BatchOptions, Embedded, JobFileError, JobResult, Plan, RepeatJobs,
+    RunsOn, Workplace,
 };
 use tapline_recording::Store;
 use tapline_testkit::agent::by_prompt;
@@ -103,12 +104,24 @@ impl Stage {
         self.run_plan(folder, plan, options, None)
     }
 
-    /// Opens the last batch. Another test may just have forked a process, which has the lock of this one until it is another program.
+    /// Goes on with the last batch, and runs again what failed.
+    pub(crate) fn retry_failed(&self) -> Ran {
+        let (folder, plan) = self.open_for(RepeatJobs::Failed);
+        self.run_plan(folder, plan, |options| options.repeat = RepeatJobs::Failed, None)
+    }
+
     fn open(&self) -> (BatchFolder, Plan) {
-        wait_for("nobody has the lock of the batch", || match BatchFolder::open(&self.store(), "last") {
-            Ok(batch) => Some(batch),
-            Err(BatchError::Taken(_)) => None,
-            Err(error) => panic!("{error}"),
+        self.open_for(RepeatJobs::Nothing)
+    }
+
+    /// Opens the last batch. Another test may just have forked a process, which has the lock of this one until it is another program.
+    fn open_for(&self, repeat: RepeatJobs) -> (BatchFolder, Plan) {
+        wait_for("nobody has the lock of the batch", || {
+            match BatchFolder::open_for(&self.store(), "last", RunsOn::ThisMachine, repeat) {
+                Ok(batch) => Some(batch),
+                Err(BatchError::Taken(_)) => None,
+                Err(error) => panic!("{error}"),
+            }
         })
     }
 

@@ -274,6 +274,29 @@ fn files_that_no_branch_has_stay_with_their_worktree() {
 }
 
 #[test]
+fn a_job_that_is_run_again_begins_with_its_base() {
+    let stage = Stage::new();
+    let repo = repository(&stage);
+    let seen = stage.path("seen");
+    let text = format!(
+        "if [ -e traces/again ]; then ls >'{seen}'; echo x >two.txt; exit; fi\n\
+         : >traces/again; rm gone.txt; echo x >one.txt; echo x >precious.log; exit 1\n",
+        seen = seen.display()
+    )
+    .replace("traces", stage.path("traces").to_str().unwrap());
+    let text = script(&stage, &text, "");
+    let first = stage.run(&text, |_| {});
+    assert_eq!(first.outcomes(), [("job", "failure")], "{:?}", first.end.results);
+    assert_eq!(stays(&first).len(), 1);
+    let ran = stage.retry_failed();
+    assert_eq!(ran.outcomes(), [("job", "success")], "{:?}", ran.end.results);
+    assert_eq!(std::fs::read_to_string(&seen).unwrap(), "gone.txt\nkept.txt\nprecious.log\nsub\n");
+    assert_eq!(git(&repo, &["diff", "--name-status", "main", "tapline/job"]), "D\tgone.txt\nA\tone.txt");
+    assert_eq!(ran.result("job").branch.as_deref(), Some("tapline/job-2"));
+    assert_eq!(git(&repo, &["diff", "--name-status", "main", "tapline/job-2"]), "A\ttwo.txt");
+}
+
+#[test]
 fn work_of_a_run_that_was_cut_off_is_not_removed_when_its_job_has_ended_without_it() {
     let stage = Stage::new();
     repository(&stage);
