@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::Result;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use tapline_archive::stats::{By, Query, stats};
+use tapline_archive::stats::{By, Query, Totals, stats};
 use tapline_archive::{Index, Places, Prices, Selection};
 use tapline_protocol::{Tape, Value};
 use tapline_session::plausible::cost;
@@ -88,7 +88,7 @@ fn told(text: &str) -> StatusInput {
 struct Counted {
     /// `None` if it is not known: no price is, or there is more to read than was read.
     today: Option<f64>,
-    window: f64,
+    window: Option<f64>,
     /// Whether the cost of a request is not known.
     is_least: bool,
 }
@@ -117,11 +117,14 @@ fn counted(told: &StatusInput, prices: &Prices) -> Result<Counted> {
     (query.by, query.since, query.now, query.zone) = (By::Block, Some(since), now, zone);
     let blocks = stats(&index, prices, &selection, &query)?;
     let open = blocks.rows.iter().find(|row| row.block.as_ref().is_some_and(|block| block.active));
-    let window = open.map_or(0.0, |row| row.totals.cost_usd.usd());
+    let known = |cost: &Totals| {
+        let usd = cost.cost_usd.usd();
+        Some(usd).filter(|usd| is_known && (*usd > 0.0 || cost.cost_unknown == 0))
+    };
+    let window = known(&open.map(|row| row.totals.clone()).unwrap_or_default());
     (query.by, query.since) = (By::Agent, Some(midnight));
     let today = stats(&index, prices, &selection, &query)?.totals;
-    let (usd, is_least) = (today.cost_usd.usd(), today.cost_unknown > 0);
-    Ok(Counted { today: Some(usd).filter(|usd| is_known && (*usd > 0.0 || !is_least)), window, is_least })
+    Ok(Counted { today: known(&today), window, is_least: today.cost_unknown > 0 })
 }
 
 /// Reads all sessions into the index in a process of its own, which goes on when this one has ended. If another one does that, it waits for it.
@@ -184,7 +187,7 @@ fn line(told: &StatusInput, counted: Option<Counted>, style: Style) -> String {
         parts.push(format!("{}{name} {used:.0} % used{until}{reset}", warned(used)));
     }
     if let (None, Some(counted)) = (told.windows[0], counted) {
-        parts.push(format!("5 h {}", amount(counted.window)));
+        parts.push(counted.window.map_or_else(|| "5 h ?".to_owned(), |usd| format!("5 h {}", amount(usd))));
     }
     parts.join(&format!("{dim} · {reset}"))
 }

@@ -196,7 +196,7 @@ fn until_all_is_read_the_cost_of_today_is_not_known() {
     let home = Home::new(&[]);
     home.write("home/.claude/projects/a/s-1.jsonl", &(answer("m1", "s-1", &now()) + &"\n".repeat(33 << 20)));
     let first = line(&home, b"").out;
-    assert!(first.starts_with("today ? · "), "{first}");
+    assert!(first.starts_with("today ? · 5 h ?"), "{first}");
     assert_eq!(line(&home, b"").out, first, "nobody looks again");
     let looked = home.path("tapline/archive/looked");
     wait_until("it is read", || {
