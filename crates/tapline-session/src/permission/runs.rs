@@ -17,10 +17,12 @@ pub(super) use wrappers::{Inner, SHELLS, inner, runs_others};
 const STEPS: usize = 50_000;
 /// The deepest nesting of shells, functions and brackets together. A recursive walk needs a limit.
 const NESTED: usize = 160;
-/// Stands for any words: `$x`, `$(…)`.
+/// Stands for any words: `$x`, `$(…)`. The first may be joined to what is before it.
 pub(super) const ANY: char = '\u{fdd0}';
 /// Stands for any text in one word that the command itself cannot choose: `"$x"`.
 const GIVEN: char = '\u{fdd1}';
+/// Stands for any text in one word that the command makes: `"$(…)"`.
+const MADE: char = '\u{fdd3}';
 /// Stands for a file name pattern or a list in braces.
 const GLOB: char = '\u{fdd2}';
 
@@ -82,7 +84,7 @@ pub(super) fn marked(word: &Word) -> String {
                 whole.push(GLOB);
             }
             Piece::Variable { quoted, .. } => whole.push(if *quoted { GIVEN } else { ANY }),
-            Piece::Output { .. } => whole.push(ANY),
+            Piece::Output { quoted, .. } => whole.push(if *quoted { MADE } else { ANY }),
             Piece::Process(_) => whole.push_str("/dev/fd/63"),
             Piece::Arithmetic(_) => whole.push('0'),
             Piece::Pattern(_) => whole.push(GLOB),
@@ -93,7 +95,12 @@ pub(super) fn marked(word: &Word) -> String {
 
 /// Returns whether a word may be an option, or any other word, when the command runs.
 fn is_open(word: &str) -> bool {
-    word.starts_with([ANY, GLOB])
+    word.contains(ANY) || word.starts_with([MADE, GLOB])
+}
+
+/// Returns whether a part of a word is only known when the command runs, and the command may choose it.
+fn is_partly_open(word: &str) -> bool {
+    word.contains([ANY, MADE, GLOB])
 }
 
 /// Reads a command and follows it.
@@ -251,7 +258,7 @@ impl Walk {
         let words: Vec<_> = simple.words.iter().map(marked).collect();
         self.moved |= words[0] == "exec" && !simple.redirects.is_empty();
         // `cp "$(which rm)" x`
-        let copies = COPYING.contains(&&*words[0]) && words.iter().any(|word| word.contains(ANY));
+        let copies = COPYING.contains(&&*words[0]) && words.iter().any(|word| word.contains([ANY, MADE]));
         self.found.perhaps_all |= copies;
         self.found.written.push(simple.words.iter().map(|word| word.raw.as_str()).collect::<Vec<_>>().join(" "));
         self.run(words, &input)
@@ -309,8 +316,9 @@ impl Walk {
         for inner in wrapped.runs {
             self.inner(inner, input)?;
         }
-        // A word that is not known may be several, and one of them the command.
-        self.found.perhaps_all |= runs_others(file) && args.iter().any(|arg| is_open(arg));
+        // A word that is not known may be several, and one of them the command. An option may say that one follows.
+        let may_tell = |arg: &String| is_open(arg) || (arg.starts_with('-') && is_partly_open(arg));
+        self.found.perhaps_all |= runs_others(file) && args.iter().any(may_tell);
         if may_run(file, args, fed) {
             self.says(&words, input);
         }

@@ -124,6 +124,12 @@ fn options_that_hold_a_command_are_looked_at() {
         ("git *", "git clean -x -n"),
         ("tar *", "tar xf a -C b"),
         ("sed *", "sed -n 's/a b/c d/p' f"),
+        ("sed *", "sed ':a;N;$!ba;s/\\n/ /g' f"),
+        ("awk *", "awk '/a|b/ {print}' src/*.txt \"$f\""),
+        ("awk *", "awk -F'|' '$1 ~ /@/ || /x/ {print $2 \"|\" $1}' f"),
+        ("git *", "git rebase \"$base\""),
+        ("cargo *", "cargo +nightly fmt -p x"),
+        ("ip *", "ip addr show"),
         ("git submodule foreach ls", "git submodule foreach ls"),
     ]);
 }

@@ -2,8 +2,8 @@
 //! options of a program are not read one by one: a word that could be such an option, however the program reads its
 //! words, counts as one.
 
-use super::table::{GIT, INTERPRETERS, PLAIN_SETTINGS, ROWS, RUNNING};
-use super::{is_mark, is_open, sed};
+use super::table::{ABBREVIATING, GIT, INTERPRETERS, PLAIN_SETTINGS, ROWS, RUNNING};
+use super::{GLOB, MADE, is_mark, is_open, is_partly_open, sed};
 use crate::pattern::matches;
 
 /// Returns whether a program may run another because of its words, or of what is on its standard input.
@@ -13,16 +13,18 @@ pub(in super::super) fn may_run(name: &str, args: &[String], fed: bool) -> bool 
     let name = if known(name) { name } else { unversioned(name) };
     match name {
         "git" => return git(args),
+        _ if name.starts_with("git-") => return git(&[&[name["git-".len()..].to_owned()], args].concat()),
         "sed" | "gsed" => return sed::may_run(args),
         "awk" | "gawk" | "mawk" | "nawk" | "original-awk" | "goawk" => return awk(args),
         "sqlite3" | "psql" if args.iter().any(|arg| commands_itself(name, arg)) => return true,
         _ => {}
     }
     let open = args.iter().any(|arg| is_open(arg));
+    let short = of(ABBREVIATING, name);
     ROWS.iter().filter(|row| of(row.0, name)).any(|(_, when, letters, long, words)| {
         // Which word is a subcommand is not known if an option, or an open word, is first.
         let first = args.first().is_some_and(|arg| arg.starts_with('-') || is_open(arg));
-        let applies = when.is_empty() || args.iter().any(|arg| of(when, arg)) || (open && first);
+        let applies = when.is_empty() || args.iter().any(|arg| is_word(arg, when, short)) || (open && first);
         let bundle = name.ends_with("tar").then(|| args.first().map(|arg| format!("-{arg}"))).flatten();
         applies
             && (open
@@ -30,7 +32,7 @@ pub(in super::super) fn may_run(name: &str, args: &[String], fed: bool) -> bool 
                 || args
                     .iter()
                     .chain(&bundle)
-                    .any(|arg| !of(when, arg) && (is_option(arg, letters, long) || is_word(arg, words))))
+                    .any(|arg| !of(when, arg) && (is_option(arg, letters, long) || is_word(arg, words, short))))
     })
 }
 
@@ -55,12 +57,21 @@ fn is_option(arg: &str, letters: &str, long: &str) -> bool {
     }
 }
 
-/// Returns whether a word is one of these, in any case.
-fn is_word(arg: &str, words: &str) -> bool {
+/// Returns whether a word may be one of these, in any case, or, if `short`, the beginning of one.
+fn is_word(arg: &str, words: &str, short: bool) -> bool {
+    let lower = arg.to_lowercase();
+    let may_be = |arg: &str, word: &str| match arg.split_once([MADE, GLOB]) {
+        None => matches(word, arg) || (short && !arg.is_empty() && word.starts_with(arg)),
+        // What is before the first `*` must agree with what is written out.
+        Some((written, _)) => match word.split_once('*') {
+            Some((start, _)) => start.starts_with(written) || written.starts_with(start),
+            None => word.starts_with(written),
+        },
+    };
     words.split(' ').any(|word| match word {
         "" | "<" => false,
         ":" => !arg.starts_with('-'),
-        word => matches(word, arg) || matches(word, &arg.to_lowercase()),
+        word => may_be(arg, word) || may_be(&lower, word),
     })
 }
 
@@ -70,7 +81,9 @@ fn git(args: &[String]) -> bool {
     loop {
         rest = match rest {
             [] => return false,
-            [option, value, more @ ..] if matches!(&**option, "-C" | "--git-dir" | "--work-tree") && !is_open(value) => more,
+            [option, ..] if is_partly_open(option) => return true,
+            [_, value, ..] if rest[0].starts_with('-') && is_partly_open(value) => return true,
+            [option, _, more @ ..] if matches!(&**option, "-C" | "--git-dir" | "--work-tree") => more,
             [option, setting, more @ ..] if option == "-c" && is_plain_setting(setting) => more,
             [option, more @ ..]
                 if [
@@ -104,7 +117,7 @@ fn git(args: &[String]) -> bool {
         return config(rest);
     }
     GIT.iter().filter(|(subs, ..)| of(subs)).any(|(_, letters, long, words)| {
-        *words == "*" || rest.iter().any(|arg| is_open(arg) || is_option(arg, letters, long) || is_word(arg, words))
+        *words == "*" || rest.iter().any(|arg| is_open(arg) || is_option(arg, letters, long) || is_word(arg, words, false))
     })
 }
 
@@ -131,27 +144,54 @@ fn is_plain_setting(setting: &str) -> bool {
     })
 }
 
-/// Returns whether a program of awk may run another: `system(…)`, or a pipe. In a pattern, `|` is something else.
+/// Returns whether awk may run another program: `system(…)`, a pipe, or a function by its name.
 fn awk(args: &[String]) -> bool {
-    let pipes = |arg: &str| {
-        let arg = arg.replace("||", "");
-        let piped = |at: usize| {
-            let after = arg[at + 1..].trim_start_matches(['&', ' ', '\t', '\n']);
-            let before = &arg[..at];
-            after.starts_with("getline")
-                || before.rfind("print").is_some_and(|print| !before[print..].contains(['}', ';', '\n']))
-        };
-        arg.match_indices('|').any(|(at, _)| piped(at))
-    };
+    let is_path = |arg: &str| arg.chars().all(|c| c.is_alphanumeric() || "_./-:~,}]".contains(c) || is_mark(c));
     args.iter().any(|arg| {
-        let arg = &**arg;
         is_open(arg)
+            // Only a file name may have a part that is not known.
+            || (arg.contains(is_mark) && (arg.contains(MADE) || !is_path(arg)))
             || arg.contains("system")
-            || arg.contains("@load")
-            || arg.contains("@include")
-            || pipes(arg)
-            || is_option(arg, "flE", "file load include exec")
+            || (!arg.starts_with("-F") && arg != "|" && pipes(arg))
+            || is_option(arg, "flEiD", "file load include exec debug")
     })
+}
+
+/// Returns whether a program of awk may have `|` or `@` outside strings and patterns. If it has one, and where a pattern
+/// is cannot be told from the text, it counts.
+fn pipes(program: &str) -> bool {
+    let program = program.replace("||", ",");
+    if !program.contains(['|', '@']) {
+        return false;
+    }
+    let (mut before, mut rest) = (';', &*program);
+    while let Some(c) = rest.chars().next() {
+        rest = &rest[c.len_utf8()..];
+        match c {
+            '|' | '@' | '#' => return true,
+            // After anything else, a slash may divide.
+            '/' if !";{}(,~!&".contains(before) => return true,
+            '"' | '/' => {
+                let mut escaped = false;
+                let ends = |inner: char| {
+                    let ends = inner == c && !escaped;
+                    escaped = inner == '\\' && !escaped;
+                    ends
+                };
+                let Some(end) = rest.find(ends) else { return true };
+                // Not every awk ends `/[/]/` at the same slash.
+                if c == '/' && rest[..end].contains('[') {
+                    return true;
+                }
+                rest = &rest[end + 1..];
+            }
+            _ => {}
+        }
+        if !c.is_whitespace() {
+            before = c;
+        }
+    }
+    false
 }
 
 /// Returns whether a word has a command of the program's own that may run another: `.shell`, `\!`.

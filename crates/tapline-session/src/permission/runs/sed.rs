@@ -38,7 +38,7 @@ pub(super) fn may_run(args: &[String]) -> bool {
             }
         };
         given = true;
-        if script.is_none_or(|script| is_harmless(script).is_none()) {
+        if script.is_none_or(|script| script.contains(is_mark) || is_harmless(script).is_none()) {
             return true;
         }
     }
@@ -69,9 +69,12 @@ fn is_harmless(script: &str) -> Option<()> {
                 ended(rest.trim_start_matches(|c: char| c.is_ascii_digit() || "gpiIM".contains(c)))?
             }
             'y' => ended(parts(rest, false)?)?,
-            'b' | 't' | 'T' | ':' => rest.trim_start_matches(|c: char| c.is_alphanumeric() || c == '_' || c == ' '),
-            // The rest of the line is text, or the name of a file.
-            'a' | 'i' | 'c' | 'r' | 'R' | 'w' | 'W' | '#' => text_line(rest),
+            'b' | 't' | 'T' | ':' => {
+                ended(rest.trim_start_matches([' ', '\t']).trim_start_matches(|c: char| c.is_alphanumeric() || c == '_'))?
+            }
+            'a' | 'i' | 'c' => text_lines(rest)?,
+            // The rest of the line is the name of a file, or a comment.
+            'r' | 'R' | 'w' | 'W' | '#' => rest.find('\n').map_or("", |end| &rest[end..]),
             _ => return None,
         };
     }
@@ -96,7 +99,7 @@ fn address(text: &str) -> Option<&str> {
 
 /// Skips the two parts of `s/a/b/` and `y/a/b/`.
 fn parts(text: &str, is_pattern: bool) -> Option<&str> {
-    let mark = text.chars().next().filter(|c| !c.is_alphanumeric() && !c.is_whitespace() && *c != '\\' && !is_mark(*c))?;
+    let mark = text.chars().next().filter(|c| !c.is_alphanumeric() && !c.is_whitespace() && *c != '\\')?;
     delimited(delimited(&text[mark.len_utf8()..], mark, is_pattern)?, mark, false)
 }
 
@@ -135,14 +138,14 @@ fn ended(text: &str) -> Option<&str> {
     (rest.is_empty() || rest.starts_with([';', '\n', '}', '#'])).then_some(rest)
 }
 
-/// Skips a line, and the next if it is continued.
-fn text_line(text: &str) -> &str {
+/// Skips a line of text, and the next if it is continued. The text may not go on in the next `-e`.
+fn text_lines(text: &str) -> Option<&str> {
     let mut escaped = false;
     for (at, c) in text.char_indices() {
         if c == '\n' && !escaped {
-            return &text[at..];
+            return Some(&text[at..]);
         }
         escaped = c == '\\' && !escaped;
     }
-    ""
+    (!escaped).then_some("")
 }

@@ -5,6 +5,8 @@
 /// every word that is no option, `<` for something on standard input.
 pub(super) type Row = (&'static str, &'static str, &'static str, &'static str, &'static str);
 
+/// Programs of whose commands a beginning is enough: `ip net e`.
+pub(super) const ABBREVIATING: &str = "ip tc hg gh glab hub kubectl oc";
 /// A row for anything but the bare name.
 const ALL: &str = "< *";
 
@@ -89,6 +91,7 @@ pub(super) const ROWS: &[Row] = &[
     ("sqlite3 sqlite sqlite3_analyzer", "", "", "init cmd", "*load_extension* *edit(* <"),
     ("duckdb", "", "", "init cmd c", "*.sh* *.sy* *.o* *shellfs* *load* *install* <"),
     ("psql", "", "fLo", "file output log-file", "*|* *`* *program* <"),
+    ("pgbench", "", "f", "file", ""),
     ("mysql mariadb mycli", "", "", "pager plugin-dir defaults-file defaults-extra-file defaults-group-suffix plugin-load", "*\\!* *\\P* *\\e* *system* *pager* *source* <"),
     ("sqlplus isql sqlcmd usql litecli pgcli", "", "", "", "*!* *host* @* <"),
     // Version control.
@@ -107,11 +110,13 @@ pub(super) const ROWS: &[Row] = &[
     // Builds and languages.
     ("gcc g++ cc c++ cpp gfortran gnat gccgo gdc clang clang++ tcc icc icx nvcc", "", "", "", "-wrapper* -fplugin* -fpass-plugin* -B* -specs* --specs* -*plugin* -Xlinker* -Xclang* -load* -mllvm* -fuse-ld=*/* --ld-path* --config* --prefix* -ccc-* @* -iplugindir* --driver-mode* -ccbin* --compiler-bindir*"),
     ("ld ld.lld ld.gold ar nm ranlib strip objdump", "", "", "plugin dynamic-linker thin", "-plugin* @*"),
-    ("rustc rustdoc clippy-driver", "", "LZ", "sysroot extern codegen test-runtool runtool test-builder test-run-directory", "*linker* *link-arg* *codegen-backend* @*"),
-    ("cargo", "", "Z", "config", "*linker=* *link-arg* *codegen-backend* *rustc-wrapper* *runner=*"),
+    ("rustc rustdoc clippy-driver", "", "LZ", "sysroot extern codegen test-runtool runtool test-builder test-run-directory", "*linker* *link-arg* *codegen-backend* @* +*/*"),
+    ("cargo", "", "Z", "config", "+*/* *linker=* *link-arg* *codegen-backend* *rustc-wrapper* *runner=*"),
     ("cargo", "watch", "sx", "shell exec", "--"),
     ("rustup", "", "", "", "run link"),
-    ("make gmake ninja", "", "", "eval", "shell=* .shellflags=* <"),
+    ("make gmake ninja", "", "E", "eval", "shell=* .shellflags=* <"),
+    ("protoc", "", "", "plugin", "@*"),
+    ("bison", "", "S", "skeleton", ""),
     ("go", "", "", "exec toolexec vettool", "-exec* -toolexec* -vettool* -ldflags* --ldflags* *-extld* -gccgoflags* --gccgoflags* -overlay* --overlay* -compiler* --compiler*"),
     ("go", "env", "", "", "-w* --w*"),
     ("go", "tool", "", "", "link cgo test2json dist"),
