@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use super::announced::Announced;
 use super::class::{BASE64, BEARER};
+use super::keys::is_mixed;
 use super::names::{self, LastName, name_around};
 use super::pairs;
 use super::programs::{PASSWORDS, Programs, USERS};
@@ -15,9 +16,9 @@ use super::table::Part;
 /// What a private key is called in its first and last lines.
 pub(super) const KEYS: &[&str] = &["PRIVATE KEY", "OpenVPN Static key", "NKEY SEED"];
 
-/// How far from an announcement it looks.
+/// How far from an announcement it looks, and the longest text between two lines of a key: tools put a path before each.
 const FAR: usize = 512;
-/// The shortest line of a key, and the longest text between two of them.
+/// The shortest line of a key.
 const KEY_LINE: usize = 40;
 
 /// Names that occur in nearly every line of an agent and do not name a secret.
@@ -177,8 +178,12 @@ impl<'l> Glance<'l> {
         while let Some(byte) = line.get(at) {
             if BASE64.has(*byte) {
                 let (start, end) = (at - run(&mut line[..at].iter().rev().take(KEY_LINE)), at + run(&mut line[at..].iter()));
-                if end - start >= KEY_LINE && last.replace(end).is_some_and(|last| start < last + KEY_LINE) {
-                    return true;
+                if end - start >= KEY_LINE {
+                    if last.is_some_and(|last| start < last + FAR) {
+                        return true;
+                    }
+                    // The first line of a key is a mix, a path is mostly none.
+                    last = is_mixed(&line[start..end]).then_some(end);
                 }
                 at = end;
             }

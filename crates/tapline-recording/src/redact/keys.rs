@@ -55,7 +55,7 @@ fn is_header(line: &[u8]) -> bool {
 }
 
 /// Returns whether a text begins like a key or is a mix of characters that no word has.
-fn is_mixed(text: &[u8]) -> bool {
+pub(super) fn is_mixed(text: &[u8]) -> bool {
     let begins = [&b"MI"[..], b"b3Bl"].iter().any(|start| text.starts_with(start));
     begins || [u8::is_ascii_digit, u8::is_ascii_lowercase, u8::is_ascii_uppercase].iter().all(|is| text.iter().any(is))
 }

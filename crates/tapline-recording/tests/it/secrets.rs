@@ -226,6 +226,10 @@ fn carried(lines: &[&str], seen: &[&str]) -> Vec<(&'static str, serde_json::Valu
         ("lines with their ends", json!({ "source": ended })),
         ("a list of numbered lines", json!({ "lines": numbered(seen, |at, line| format!("{at}: {line}")) })),
         ("a list of found lines", json!({ "matches": numbered(seen, |at, line| format!("src/a.yaml:{at}:{line}")) })),
+        (
+            "a list of lines found far down",
+            json!({ "matches": with(&format!("{}/server.pem:12:", "crates/deep/tests".repeat(5))) }),
+        ),
         ("coloured lines", json!({ "lines": with("\u{1b}[32m+\u{1b}[m") })),
         ("JSON in a string", json!({ "text": json!({ "lines": with("+") }).to_string() })),
         ("numbers and tabs", whole(numbered(lines, |at, line| format!("{at:>6}\t{line}")))),
@@ -263,6 +267,18 @@ fn lists_of_lines_are_judged_as_the_text_they_are() {
         }
     }
     at_most(3, all, &bad);
+}
+
+#[test]
+fn lines_of_a_key_are_hidden_behind_paths_of_any_length() {
+    let mut dice = Dice(32);
+    for length in [7, 45, 100, 190].repeat(20) {
+        let name = format!("{}/a.pem:12:", "crates/tests/".repeat(16));
+        let keys: Vec<String> = (0..5).map(|_| dice.run('b', 64)).collect();
+        let lines: Vec<String> = keys.iter().map(|key| format!("{}{key}", &name[name.len() - length..])).collect();
+        let output = line(&serde_json::json!({ "lines": lines }));
+        assert!(!survives(&output, &keys), "{length}: {output}");
+    }
 }
 
 #[test]
