@@ -245,7 +245,11 @@ pub(super) fn default(value: &str) -> Option<Range<usize>> {
         if name == 0 {
             return None;
         }
-        (from, to) = (from + 2 + name + operator, to - 1);
+        // Blanks and quotes around the next one are taken off here, so that no level is left to `is_placeholder`.
+        let is_edge = |c: char| c.is_whitespace() || matches!(c, '"' | '\'');
+        let next = &value[from + 2 + name + operator..to - 1];
+        to = from + 2 + name + operator + next.trim_end_matches(is_edge).len();
+        from = to - next.trim_matches(is_edge).len();
     }
     let quotes = |text: &str| text.len() > 1 && text.starts_with(['"', '\'']) && text.ends_with(['"', '\'']);
     let (from, to) = if quotes(&value[from..to]) { (from + 1, to - 1) } else { (from, to) };

@@ -125,3 +125,45 @@ fn a_key_that_was_cut_off_is_hidden_as_far_as_it_goes() {
         assert!(!clean.contains(cut) && clean.ends_with("\nBuilding\nDone\n"), "{clean}");
     }
 }
+
+#[test]
+fn nesting_without_end_needs_no_stack() {
+    const LEVELS: usize = 100_000;
+    let around = |open: &str, close: &str| format!("{}hunter2{}", open.repeat(LEVELS), close.repeat(LEVELS));
+    let texts = [
+        format!("\"password\": {}", around("{\"value\":", "}")),
+        format!("\"password\": {}", around("[{\"value\":", "}]")),
+        format!("password: {}", around("{value: ", "}")),
+        around("${A:- ", "}"),
+        around("${A:-'\" ", "\"'}"),
+        format!("PASSWORD={}", around("${A:- ", "}")),
+        format!("PASSWORD=\"{}", around("${A:- ", "}")),
+        around("\u{1b}[", "m"),
+        format!("\"password\": {}", around("[", "]")),
+        format!("kind: Secret\ndata: {}", around("{a: ", "}")),
+    ];
+    let work = move || {
+        let redactor = Redactor::default();
+        for text in texts {
+            redactor.text(&text);
+            for json in [serde_json::json!({ "password": text }), serde_json::json!({ "out": [text, "password"] })] {
+                redactor.line(json.to_string().as_bytes());
+            }
+            stream(&text);
+        }
+    };
+    std::thread::Builder::new().stack_size(256 << 10).spawn(work).unwrap().join().unwrap();
+}
+
+#[test]
+fn a_value_behind_another_that_is_missing_is_hidden() {
+    let secret = ["Zx8Q2m", "Lw9Rt4Kp7Vb"].concat();
+    for sign in ["||", " || ", "|| ", " ||", "??", " ?? ", " or "] {
+        let code = format!("password = process.env.PASSWORD{sign}'§'");
+        assert_redacted(&code.replace('§', &secret), &code.replace('§', REDACTED));
+    }
+    for nested in ["${A:- ${B:-§}}", "${A:-\"${B:-§}\"}", "${A:-' ${B:-§}'}"] {
+        let code = format!("PASSWORD={nested} run");
+        assert_redacted(&code.replace('§', &secret), &code.replace('§', REDACTED));
+    }
+}

@@ -94,7 +94,10 @@ impl Scan<'_> {
     /// Hides the literal in `password = process.env.PASSWORD || "VALUE"`.
     pub(in crate::redact) fn fallback(&mut self, at: usize) {
         let line = self.text[at..floor(self.text, at + HEAD)].lines().next().unwrap_or_default();
-        let is_other = |quote: &usize| [" || ", " ?? ", " or "].iter().any(|sign| line[..*quote].ends_with(sign));
+        let is_other = |quote: &usize| {
+            let before = &line[..*quote];
+            before.ends_with(" or ") || before.trim_end().ends_with("||") || before.trim_end().ends_with("??")
+        };
         let literal = memchr::memchr3_iter(b'"', b'\'', b'`', line.as_bytes()).find(is_other);
         if let Some(span) = literal.and_then(|quote| self.value("", false, Joint::SpacedEquals, at + quote)) {
             self.hide(span);
@@ -110,7 +113,10 @@ impl Scan<'_> {
             if self.byte(at) == Some(b'{') {
                 let value = pairs::behind(bytes, at)?;
                 let is_sure = is_sure && self.text[at..value].trim_end_matches([' ', ':', '\\', '"']).ends_with("value");
-                let span = self.value("value", is_sure, Joint::Json, value).filter(|span| span.len() > 7);
+                // Brackets within are not followed: text of others may nest them as deep as it likes.
+                let is_nested = matches!(self.byte(value), Some(b'[' | b'{'));
+                let span = if is_nested { None } else { self.value("value", is_sure, Joint::Json, value) };
+                let span = span.filter(|span| span.len() > 7);
                 if at == from {
                     return span;
                 }
