@@ -316,8 +316,10 @@ impl Walk {
         for inner in wrapped.runs {
             self.inner(inner, input)?;
         }
-        // A word that is not known may be several, and one of them the command. An option may say that one follows.
-        let may_tell = |arg: &String| is_open(arg) || (arg.starts_with('-') && is_partly_open(arg));
+        // A word that is not known may be several, and one of them the command. An option or a word may say that one
+        // follows.
+        let tells = |arg: &String| arg.starts_with('-') || wrappers::has_subcommands(file);
+        let may_tell = |arg: &String| is_open(arg) || (tells(arg) && is_partly_open(arg));
         self.found.perhaps_all |= runs_others(file) && args.iter().any(may_tell);
         if may_run(file, args, fed) {
             self.says(&words, input);

@@ -143,7 +143,12 @@ pub(in super::super) fn runs_others(name: &str) -> bool {
         || SHELLS.contains(&name)
         || of(EVALUATING)
         || ROWS.iter().any(|row| of(row.0))
-        || SUBCOMMANDS.iter().any(|(names, _, _)| of(names))
+        || has_subcommands(name)
+}
+
+/// Returns whether a word says that a program runs the words after it: `docker exec`.
+pub(super) fn has_subcommands(name: &str) -> bool {
+    SUBCOMMANDS.iter().any(|(names, _, _)| names.split(' ').any(|known| known == name))
 }
 
 /// Returns whether this is a dynamic loader, as in `/lib64/ld-linux-x86-64.so.2 /bin/rm`.
