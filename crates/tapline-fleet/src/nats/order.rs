@@ -108,7 +108,7 @@ pub(crate) struct RunOf {
     pub(crate) given_back: bool,
     /// Whether it was given back because the agent could not be started: it was not cut off.
     pub(crate) unstarted: bool,
-    /// The workers that lack nothing and could not start a run, by their ids, each with the order.
+    /// The workers that lack nothing and could not start a run, or do not trust its author, by their ids, each with the order.
     pub(crate) unable: BTreeMap<String, u64>,
     /// The session of a run that failed, and goes on with the next one.
     pub(crate) session: Option<SessionOf>,

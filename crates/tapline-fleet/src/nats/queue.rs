@@ -318,10 +318,19 @@ impl Queue {
     /// What is signed, if somebody did whom we trust. Whoever trusts nobody in particular trusts everybody who may write to the broker.
     fn believed(&self, subject: &str, bytes: &Bytes, who: &str) -> Result<Bytes, String> {
         let (signer, payload) = key::open(subject, bytes)?;
-        if self.trusted.is_empty() || self.trusted.contains(&signer) {
+        if self.trusts(&signer) {
             return Ok(payload);
         }
         Err(format!("the key of {who} is {signer}, and `trust` does not name it here"))
+    }
+
+    fn trusts(&self, signer: &str) -> bool {
+        self.trusted.is_empty() || self.trusted.contains(signer)
+    }
+
+    /// Whether somebody signed it whom we do not trust. Others may.
+    pub(crate) fn is_of_stranger(&self, subject: &str, bytes: &Bytes) -> bool {
+        key::open(subject, bytes).is_ok_and(|(signer, _)| !self.trusts(&signer))
     }
 
     /// Tells everybody of a limit. The latest time counts.

@@ -33,6 +33,8 @@ pub(super) struct Taken {
     shared: Arc<Workbench>,
     message: Dated,
     ack_wait: Duration,
+    /// That of the queue that it is from.
+    class: Class,
 }
 
 /// What becomes of the message.
@@ -50,6 +52,8 @@ enum Done {
 const LIMIT: &str = "its account has reached its limit";
 /// Why a run is not begun, or is left to others: the agent cannot be started here.
 const UNFIT: &str = "its agent cannot be started here";
+/// Why a run is left to others.
+const UNTRUSTED: &str = "its author is not trusted here";
 /// Why a run is not begun: a worker that lives noted it.
 const ELSEWHERE: &str = "another worker makes it";
 /// What is told of a run that somebody else has ended before.
@@ -62,8 +66,8 @@ const MOST_RUNS: u64 = 10_000;
 const ACKNOWLEDGED: Duration = Duration::from_secs(5);
 
 impl Taken {
-    pub(super) fn new(shared: &Arc<Workbench>, message: Message, ack_wait: Duration) -> Self {
-        Self { shared: Arc::clone(shared), message: (Arc::new(message), *shared.queue.renewed.borrow()), ack_wait }
+    pub(super) fn new(shared: &Arc<Workbench>, message: Message, ack_wait: Duration, class: Class) -> Self {
+        Self { shared: Arc::clone(shared), message: (Arc::new(message), *shared.queue.renewed.borrow()), ack_wait, class }
     }
 
     /// Makes the run, and acknowledges it.
@@ -126,7 +130,12 @@ impl Taken {
         let (shared, queue) = (&self.shared, &self.shared.queue);
         let order = match self.read(key).await {
             Ok(order) => order,
-            Err(why) => return self.refuse(key, key, why).await,
+            Err(why) => {
+                return match self.others_may_trust(key).await {
+                    Some((batch, job)) => self.back(&batch, &job, UNTRUSTED, LIMITED),
+                    None => self.refuse(key, key, why).await,
+                };
+            }
         };
         let batch = order.batch.clone();
         let job = match order.job.clone().unpack() {
@@ -220,6 +229,23 @@ impl Taken {
         let result = JobResult::not_started("", "", self.named(&why), exit::USAGE);
         let _ = self.shared.news.send(WorkerNews::Refused { job: job.to_owned(), why });
         self.store(key, End::Over(Box::new(result)), None, None).await
+    }
+
+    /// Whether an order that is not taken here is for others, who may trust its author. Returns its batch and its job then. Nothing of the order
+    /// itself is read.
+    async fn others_may_trust(&self, key: &str) -> Option<(String, String)> {
+        let (shared, message) = (&self.shared, &self.message.0);
+        if !shared.queue.is_of_stranger(&message.subject, &message.payload) {
+            return None;
+        }
+        let (job_key, order) = key.rsplit_once('.')?;
+        let (batch, job) = job_key.split_once('.')?;
+        let (batch, job, order) = (names::text(batch)?, names::text(job)?, order.parse().ok()?);
+        let note = |run: &mut RunOf| {
+            run.unable.insert(shared.id.clone(), order);
+        };
+        let run = shared.note_unable(job_key, note).await;
+        shared.are_others_able(&run, order, &self.class).await.then_some((batch, job))
     }
 
     /// Reads the order, and checks that it is what its subject says.

@@ -256,20 +256,28 @@ impl Workbench {
         }
         self.tell_rest(agent);
         let key = names::job_key(&order.batch, &order.job.name);
-        let run = loop {
-            let Found { value: mut run, revision, .. } = self.queue.runs.get_or_empty::<RunOf>(&key).await;
+        let note = |run: &mut RunOf| {
             if run.order == order.order && run.process == self.process {
                 (run.given_back, run.unstarted) = (true, true);
             }
             if !lacks_something {
                 run.unable.insert(self.id.clone(), order.order);
             }
-            if self.queue.runs.swap(&key, &written(&run), revision).await {
-                break run;
-            }
         };
+        let run = self.note_unable(&key, note).await;
         self.fitness.rest(agent).is_some()
             || (run.count_unable(order.order) < MOST_UNABLE && self.are_others_able(&run, order.order, class).await)
+    }
+
+    /// Notes of a job that it cannot be run here. Returns what is noted of its runs.
+    pub(super) async fn note_unable(&self, job_key: &str, note: impl Fn(&mut RunOf)) -> RunOf {
+        loop {
+            let Found { value: mut run, revision, .. } = self.queue.runs.get_or_empty::<RunOf>(job_key).await;
+            note(&mut run);
+            if self.queue.runs.swap(job_key, &written(&run), revision).await {
+                return run;
+            }
+        }
     }
 
     /// Whether there is a worker that takes jobs of this class and did not try this one.

@@ -282,7 +282,7 @@ impl Workbench {
                         let _ = message.ack_with(AckKind::Nak(None)).await;
                         continue;
                     };
-                    let taken = Taken::new(&self, message, consumer.cached_info().config.ack_wait);
+                    let taken = Taken::new(&self, message, consumer.cached_info().config.ack_wait, class.clone());
                     let stop = stop.clone();
                     runs.spawn(async move {
                         taken.make(stop).await;

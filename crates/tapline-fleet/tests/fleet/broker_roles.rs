@@ -11,7 +11,7 @@ use tapline_testkit::{TempFolder, wait_until, wait_until_async, within};
 
 use crate::broker_away::jobs_on_queue;
 use crate::broker_security::{documented, server};
-use crate::crew::Crew;
+use crate::crew::{Crew, numbered};
 use crate::machine::runtime;
 
 /// The server of docs/FLEET.md, with everything that tapline needs, and a user for the test who may do everything.
@@ -230,6 +230,32 @@ fn bytes_on_the_queue_are_no_order() {
         assert!(crew.noted(job, "began").is_empty(), "{job}");
     }
     assert_eq!(crew.noted("good", "began").len(), 1);
+}
+
+#[test]
+fn a_worker_that_does_not_trust_the_author_leaves_the_job_to_one_that_does() {
+    let server = NatsServer::start();
+    let (mut crew, mut others) = (Crew::new(&server), Crew::new(&server));
+    crew.trust("w1");
+    others.trust("stranger");
+    let go = crew.path("go");
+    let (worker, stranger) = (crew.worker("w1", 1), others.worker("stranger", 1));
+    let is_ready = |event: &WorkerNews| matches!(event, WorkerNews::Ready);
+    worker.until("the worker is ready", is_ready);
+    stranger.until("the other worker is ready", is_ready);
+    let ran = crew.run_while(
+        &numbered(2, &format!("wait j{{n}} {}", go.display())),
+        |options| (options.jobs, options.by_workers) = (2, false),
+        |_| {
+            // The first worker has one place only.
+            stranger.until("it has seen an order", |event| {
+                matches!(event, WorkerNews::GivenBack { .. } | WorkerNews::Refused { .. })
+            });
+            std::fs::write(&go, "").unwrap();
+        },
+    );
+    assert!(ran.outcomes().iter().all(|(_, outcome)| *outcome == "success"), "{:?}", ran.end.results);
+    assert!(!stranger.has(|event| matches!(event, WorkerNews::Refused { .. })));
 }
 
 #[test]
