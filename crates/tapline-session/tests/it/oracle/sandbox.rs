@@ -14,7 +14,7 @@ pub(crate) struct Ran {
 }
 
 /// Real programs in it.
-const REAL: &str = "bash env timeout nice nohup setsid stdbuf xargs find cat rev base64 tr sed";
+const REAL: &str = "bash env timeout nice nohup setsid stdbuf xargs find cat rev base64 tr sed mkfifo";
 /// Stubs.
 pub(crate) const STUBS: &str = "rm ls git cargo touch grep make";
 
