@@ -59,7 +59,7 @@ fn write(counted: &Counted, query: &Query, args: &Stats) -> Result<u8> {
     }
     let mut out = output::stdout();
     if args.csv {
-        out.write_all(table::csv(counted, args.breakdown).as_bytes())?;
+        out.write_all(table::csv(counted, args.breakdown, args.instances).as_bytes())?;
     } else {
         let width = output::is_terminal().then(|| output::size().0);
         if counted.totals.requests == 0

@@ -75,6 +75,8 @@ fn rows_of_times_can_be_of_one_project_each() {
     assert!(shown.contains("\n2026-11-16  shop ") && shown.contains("\n2026-11-17  app "), "{shown}");
     let csv = home.run(&["stats", "--instances", "--csv", "--timezone", "UTC"]).out;
     assert!(csv.starts_with("key,project,sessions,") && csv.contains("\n2026-11-16,/x/shop,1,1,"), "{csv}");
+    let empty = Home::new(&[]).run(&["stats", "--instances", "--csv"]).out;
+    assert_eq!(empty.lines().next(), csv.lines().next(), "without rows, the columns are the same");
     let wrong = home.run(&["stats", "--instances", "--by", "tool"]);
     assert!(wrong.code == 2 && wrong.err.contains("rows of times"), "{wrong:?}");
 }

@@ -334,9 +334,8 @@ fn block(out: &mut String, row: &Row, query: &Query, columns: usize, style: Styl
     }
 }
 
-/// The rows as CSV, or the models of the rows.
-pub(super) fn csv(stats: &Stats, breakdown: bool) -> String {
-    let instances = stats.rows.iter().any(|row| row.project.is_some());
+/// The rows as CSV, or the models of the rows. With `instances`, each row has its project.
+pub(super) fn csv(stats: &Stats, breakdown: bool, instances: bool) -> String {
     let mut out = String::from(if instances { "key,project" } else { "key" });
     out += if breakdown { ",model" } else { "" };
     out += ",sessions,requests,calls,call_errors,call_denials,input,output,cache_read,cache_write,reasoning,web_searches,cost_usd,cost_reported_usd,cost_unknown,exact\n";
